@@ -1,0 +1,13 @@
+//! The Overlane protocol as values and state machines.
+//!
+//! Nothing here does I/O, reads a clock, draws randomness or spawns a task. Time comes in as
+//! milliseconds, bytes come in as frames, durable results come in as events; what a state
+//! machine wants done goes out as values. The same code is driven natively, in a simulator and
+//! in a browser.
+
+pub mod fault;
+pub mod ids;
+pub mod store;
+
+pub use fault::{Coded, Fault};
+pub use ids::{Class, Did, NetworkId, StreamKey, TransactionDigest, TxId};

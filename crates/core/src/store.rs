@@ -1,0 +1,197 @@
+//! What the replay engine and a record store say to each other.
+//!
+//! A **record** is a named value that any crash leaves whole, at its previous or its new value.
+//! The engine stages records into batches; a store makes a batch durable; only then does the
+//! engine release what the batch decided. Laws of a store (each has a conformance test of its
+//! name): release, atomicity, order, fail-closed, isolation, never-delete, missing, own-key,
+//! one-scan, budget, clear-one.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::fault::{Coded, Fault};
+use crate::ids::{NotHex, parse_hex};
+
+/// A record's name in a store: the first 20 bytes of the BLAKE3 hash of its record key, printed
+/// as 40 hex digits. Source: protocol decision 5 (durable records).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RecordName(pub [u8; 20]);
+
+impl RecordName {
+    /// The name of the record that is kept under `record_key`.
+    pub fn of(record_key: &[u8]) -> Self {
+        let mut name = [0; 20];
+        let hash = blake3::hash(record_key);
+        name.iter_mut()
+            .zip(hash.as_bytes())
+            .for_each(|(to, from)| *to = *from);
+        Self(name)
+    }
+}
+
+impl fmt::Display for RecordName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for RecordName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RecordName({self})")
+    }
+}
+
+impl FromStr for RecordName {
+    type Err = NotHex;
+
+    /// Lower-case digits only: a name in upper case names no record.
+    fn from_str(text: &str) -> Result<Self, NotHex> {
+        let lower = !text.bytes().any(|byte| byte.is_ascii_uppercase());
+        lower
+            .then(|| parse_hex(text).map(Self))
+            .flatten()
+            .ok_or(NotHex { digits: 40 })
+    }
+}
+
+/// A record's new value, encoded by the store's writer and not under the engine's lock.
+pub trait Image: fmt::Debug + Send + Sync {
+    /// The whole record.
+    fn whole(&self) -> Vec<u8>;
+}
+
+impl Image for Vec<u8> {
+    fn whole(&self) -> Vec<u8> {
+        self.clone()
+    }
+}
+
+/// What happens to one record in a batch.
+#[derive(Debug)]
+pub enum Effect {
+    /// The record takes this value.
+    Write(Box<dyn Image>),
+    /// The record leaves the store.
+    Remove,
+}
+
+/// One record's change in a batch.
+#[derive(Debug)]
+pub struct Change {
+    /// The record.
+    pub name: RecordName,
+    /// What happens to it.
+    pub effect: Effect,
+}
+
+/// What a scan found under one name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Found {
+    /// The bytes, whole as far as the store can tell; whether they decode, and belong under
+    /// this name, is the engine's to judge.
+    Bytes(Vec<u8>),
+    /// The store knows the bytes are not what it wrote.
+    Torn(String),
+    /// The entry is there and cannot be read: any read error but absence.
+    Unreadable(String),
+    /// The store made this record durable and no longer holds it.
+    Missing,
+}
+
+/// Everything a store holds or has witnessed, read once.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Scan {
+    /// One entry a name, ascending.
+    pub records: Vec<(RecordName, Found)>,
+}
+
+/// A store of named records. One owner at a time; a call blocks until it is durable, so it is
+/// never made on an asynchronous worker.
+pub trait RecordStore: Send {
+    /// Reads everything once.
+    ///
+    /// # Errors
+    /// [`StoreError`] when the store as a whole cannot be listed.
+    fn scan(&mut self) -> Result<Scan, StoreError>;
+
+    /// Makes every change of the batch durable, each name at most once in a batch, and returns
+    /// only then. After an error the store is poisoned: every later call fails until it is
+    /// opened again.
+    ///
+    /// # Errors
+    /// [`StoreError`]; what the batch held is then at its previous or its new value, record by
+    /// record, and nothing of it may be released.
+    fn write(&mut self, batch: &[Change]) -> Result<(), StoreError>;
+}
+
+/// Why a store refused, or failed closed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// The platform refused a call.
+    #[error("{action} {path}: {cause}")]
+    Io {
+        /// What was being done: "open", "write", "flush", …
+        action: &'static str,
+        /// The file or folder.
+        path: String,
+        /// The platform's words.
+        cause: String,
+    },
+    /// The disk or a quota is full.
+    #[error("no space left while writing {path}: free space, then restart the node")]
+    Full {
+        /// The file or folder.
+        path: String,
+    },
+    /// A write would pass the store's budget. Nothing is evicted to make room.
+    #[error("the store's budget of {budget_bytes} bytes is used up ({needed_bytes} needed)")]
+    BudgetExhausted {
+        /// The budget.
+        budget_bytes: u64,
+        /// What the store would hold after the write, or holds at open.
+        needed_bytes: u64,
+    },
+    /// Another process has the store open.
+    #[error("{path} is in use by another process: stop it first")]
+    Locked {
+        /// The store's folder.
+        path: String,
+    },
+    /// An earlier write did not become durable; the store must be opened again.
+    #[error(
+        "an earlier write did not become durable ({cause}): restart the node to scan the store"
+    )]
+    Poisoned {
+        /// The first failure.
+        cause: String,
+    },
+    /// The folder holds something that is not this kind of store.
+    #[error("{path} is not a store of this kind: {cause}")]
+    WrongKind {
+        /// The store's folder.
+        path: String,
+        /// What was found instead.
+        cause: String,
+    },
+}
+
+impl Coded for StoreError {
+    fn code(&self) -> &'static str {
+        match self {
+            Self::Io { .. } => "store/io",
+            Self::Full { .. } => "store/full",
+            Self::BudgetExhausted { .. } => "store/budget_exhausted",
+            Self::Locked { .. } => "store/locked",
+            Self::Poisoned { .. } => "store/poisoned",
+            Self::WrongKind { .. } => "store/wrong_kind",
+        }
+    }
+
+    fn fault(&self) -> Fault {
+        match self {
+            Self::BudgetExhausted { .. } => Fault::RefusedByBound,
+            _ => Fault::StoreFailedClosed,
+        }
+    }
+}
