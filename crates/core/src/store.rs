@@ -8,6 +8,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use crate::fault::{Coded, Fault};
 use crate::ids::{NotHex, parse_hex};
@@ -69,8 +70,9 @@ impl Image for Vec<u8> {
 /// What happens to one record in a batch.
 #[derive(Debug)]
 pub enum Effect {
-    /// The record takes this value.
-    Write(Box<dyn Image>),
+    /// The record takes this value. Shared, so that a store may keep the newest image of a
+    /// record and encode it whole when it compacts itself.
+    Write(Arc<dyn Image>),
     /// The record leaves the store.
     Remove,
 }
@@ -92,6 +94,9 @@ pub enum Found {
     Bytes(Vec<u8>),
     /// The store knows the bytes are not what it wrote.
     Torn(String),
+    /// The bytes are whole, and are those of the record named here: only something outside the
+    /// store can have put them under this name.
+    Foreign(RecordName),
     /// The entry is there and cannot be read: any read error but absence.
     Unreadable(String),
     /// The store made this record durable and no longer holds it.
@@ -116,12 +121,24 @@ pub trait RecordStore: Send {
 
     /// Makes every change of the batch durable, each name at most once in a batch, and returns
     /// only then. After an error the store is poisoned: every later call fails until it is
-    /// opened again.
+    /// opened again. The two refusals [`StoreError::BudgetExhausted`] and
+    /// [`StoreError::BadRecord`] are the exception: they come before anything is written and
+    /// leave the store as it was.
     ///
     /// # Errors
     /// [`StoreError`]; what the batch held is then at its previous or its new value, record by
     /// record, and nothing of it may be released.
     fn write(&mut self, batch: &[Change]) -> Result<(), StoreError>;
+
+    /// Work that can wait: marks the end of what was written, so that a later loss of its tail
+    /// is noticed. Called by the writer after a few idle milliseconds and before it closes the
+    /// store.
+    ///
+    /// # Errors
+    /// [`StoreError`]; the store is then poisoned, as after [`write`](Self::write).
+    fn seal(&mut self) -> Result<(), StoreError> {
+        Ok(())
+    }
 }
 
 /// Why a store refused, or failed closed.
@@ -153,10 +170,12 @@ pub enum StoreError {
         needed_bytes: u64,
     },
     /// Another process has the store open.
-    #[error("{path} is in use by another process: stop it first")]
+    #[error("{path} is in use by {}: stop it first", holder(*.pid))]
     Locked {
         /// The store's folder.
         path: String,
+        /// The process that holds it, where the lock file tells.
+        pid: Option<u32>,
     },
     /// An earlier write did not become durable; the store must be opened again.
     #[error(
@@ -174,6 +193,33 @@ pub enum StoreError {
         /// What was found instead.
         cause: String,
     },
+    /// A batch would overwrite a record that is kept as bad.
+    #[error("record {name} is kept as bad: stop the node and clear it before its stream goes on")]
+    BadRecord {
+        /// The record.
+        name: RecordName,
+    },
+    /// So much of the store is damaged that the records it concerns cannot be named.
+    #[error("{path} is damaged: {cause}")]
+    Damaged {
+        /// The file or folder.
+        path: String,
+        /// What is lost.
+        cause: String,
+    },
+    /// The store holds no record of this name.
+    #[error("the store holds no record named {name}")]
+    UnknownRecord {
+        /// The name asked for.
+        name: RecordName,
+    },
+}
+
+fn holder(pid: Option<u32>) -> String {
+    pid.map_or_else(
+        || String::from("another process"),
+        |pid| format!("process {pid}"),
+    )
 }
 
 impl Coded for StoreError {
@@ -185,12 +231,16 @@ impl Coded for StoreError {
             Self::Locked { .. } => "store/locked",
             Self::Poisoned { .. } => "store/poisoned",
             Self::WrongKind { .. } => "store/wrong_kind",
+            Self::BadRecord { .. } => "store/bad_record",
+            Self::Damaged { .. } => "store/damaged",
+            Self::UnknownRecord { .. } => "store/unknown_record",
         }
     }
 
     fn fault(&self) -> Fault {
         match self {
             Self::BudgetExhausted { .. } => Fault::RefusedByBound,
+            Self::UnknownRecord { .. } => Fault::Usage,
             _ => Fault::StoreFailedClosed,
         }
     }
