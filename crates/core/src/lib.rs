@@ -7,6 +7,7 @@
 
 pub mod fault;
 pub mod ids;
+pub mod replay;
 pub mod store;
 
 pub use fault::{Coded, Fault};

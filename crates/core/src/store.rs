@@ -59,6 +59,30 @@ impl FromStr for RecordName {
 pub trait Image: fmt::Debug + Send + Sync {
     /// The whole record.
     fn whole(&self) -> Vec<u8>;
+
+    /// How many batches have written the record, this one included, since it was last created;
+    /// 0 for a value that does not count.
+    fn version(&self) -> u64 {
+        0
+    }
+
+    /// What changed since the value that the last batch left under the same name; `None` where
+    /// there was none, or where the whole record is the shorter way to say it. The owner of the
+    /// records brings a delta and a whole record together (`replay::record::apply`).
+    fn delta(&self) -> Option<Delta> {
+        None
+    }
+}
+
+/// A record's change from one version to the next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Delta {
+    /// The version it applies to, and to no other.
+    pub from: u64,
+    /// The version it leads to.
+    pub to: u64,
+    /// The change. It names `from` itself, so that it cannot be applied elsewhere.
+    pub bytes: Vec<u8>,
 }
 
 impl Image for Vec<u8> {

@@ -1,0 +1,112 @@
+//! The window against a model that forgets nothing.
+
+use std::collections::BTreeMap;
+
+use overlane_core::TransactionDigest;
+use overlane_core::replay::{Verdict, WINDOW_SLOTS, Window, observe};
+use proptest::prelude::*;
+
+fn digest(tag: u8) -> TransactionDigest {
+    TransactionDigest([tag; 32])
+}
+
+/// Every admission ever made, and the six verdicts read off it.
+#[derive(Default)]
+struct Naive {
+    admitted: BTreeMap<u64, TransactionDigest>,
+}
+
+impl Naive {
+    fn observe(&mut self, sequence: u64, offered: TransactionDigest) -> Verdict {
+        let Some((&high, _)) = self.admitted.last_key_value() else {
+            self.admitted.insert(sequence, offered);
+            return Verdict::First;
+        };
+        let lowest = high.saturating_sub(WINDOW_SLOTS as u64 - 1);
+        if sequence < lowest {
+            return Verdict::Stale { lowest };
+        }
+        match self.admitted.get(&sequence) {
+            Some(&accepted) if accepted == offered => return Verdict::Replay,
+            Some(&accepted) => return Verdict::Fork { accepted, offered },
+            None => self.admitted.insert(sequence, offered),
+        };
+        if sequence > high {
+            Verdict::Advance {
+                gap: sequence - high - 1,
+            }
+        } else {
+            Verdict::Late
+        }
+    }
+}
+
+/// Steps that stay near the window's edges, and some that jump far.
+fn steps() -> impl Strategy<Value = (u64, Vec<(i64, u8)>)> {
+    let base = prop_oneof![0..40u64, Just(u64::MAX - 20), Just(1 << 61)];
+    let offset = prop_oneof![
+        8 => -40i64..40,
+        2 => prop_oneof![Just(-33i64), Just(-32), Just(-31), Just(31), Just(32), Just(33)],
+        1 => -1_000_000i64..1_000_000,
+    ];
+    (base, prop::collection::vec((offset, 0u8..3), 1..120))
+}
+
+proptest! {
+    #[test]
+    fn law_window_agrees_with_a_model_that_forgets_nothing((base, steps) in steps()) {
+        let (mut window, mut naive) = (None, Naive::default());
+        let mut sequence = base;
+        for (offset, tag) in steps {
+            sequence = sequence.saturating_add_signed(offset);
+            let expected = naive.observe(sequence, digest(tag));
+            prop_assert_eq!(observe(&mut window, sequence, digest(tag)), expected);
+            let Some(window) = &window else { continue };
+            let held: Vec<_> = window.admitted().collect();
+            let model = naive.admitted.range(window.lowest()..).rev();
+            prop_assert_eq!(held, model.map(|(s, d)| (*s, *d)).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn prop_a_window_is_its_parts((base, steps) in steps()) {
+        let mut window = Window::first(base, digest(9));
+        for (offset, tag) in steps {
+            window.observe(window.high().saturating_add_signed(offset), digest(tag));
+            let digests: Vec<_> = window.admitted().map(|(_, digest)| digest).collect();
+            let again = Window::from_parts(window.high(), window.occupied(), &digests);
+            prop_assert_eq!(again.as_ref(), Ok(&window));
+        }
+    }
+
+    #[test]
+    fn law_window_admits_a_sequence_at_most_once((base, steps) in steps()) {
+        let mut window = None;
+        let mut admitted = std::collections::BTreeSet::new();
+        let mut sequence = base;
+        for (offset, tag) in steps {
+            sequence = sequence.saturating_add_signed(offset);
+            if observe(&mut window, sequence, digest(tag)).admits() {
+                prop_assert!(admitted.insert(sequence), "{sequence} was admitted twice");
+            }
+        }
+    }
+}
+
+#[test]
+fn law_window_refusals_change_nothing() {
+    let mut window = Window::first(100, digest(1));
+    window.observe(90, digest(2));
+    let before = window.clone();
+    for (sequence, tag, expected) in [
+        (100, 1, "replay"),
+        (90, 2, "replay"),
+        (100, 3, "fork"),
+        (68, 1, "stale"),
+        (0, 1, "stale"),
+    ] {
+        assert_eq!(window.observe(sequence, digest(tag)).name(), expected);
+        assert_eq!(window, before);
+    }
+    assert_eq!(window.observe(69, digest(4)), Verdict::Late);
+}
