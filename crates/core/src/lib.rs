@@ -9,6 +9,7 @@ pub mod fault;
 pub mod ids;
 pub mod replay;
 pub mod store;
+pub mod wire;
 
 pub use fault::{Coded, Fault};
 pub use ids::{Class, Did, NetworkId, StreamKey, TransactionDigest, TxId};

@@ -1,0 +1,124 @@
+//! Writing: heads through `ciborium-ll`, which always writes the shortest.
+
+use super::Encode;
+use ciborium_ll::{Encoder, Header, simple};
+
+/// The longest head: the initial byte and an eight-byte argument.
+const HEAD_MAX_BYTES: usize = 9;
+
+/// Appends items, each in its one form.
+#[derive(Debug, Clone, Default)]
+pub struct Writer {
+    out: Vec<u8>,
+}
+
+impl Writer {
+    /// A writer with nothing written.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A writer that appends to what `out` holds, for instance a frame marker.
+    pub fn append(out: Vec<u8>) -> Self {
+        Self { out }
+    }
+
+    /// What was written.
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.out
+    }
+
+    /// What was written so far.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.out
+    }
+
+    /// An unsigned integer.
+    pub fn uint(&mut self, value: u64) -> &mut Self {
+        self.head(Header::Positive(value))
+    }
+
+    /// The negative integer `-1 - value`.
+    pub fn negative(&mut self, value: u64) -> &mut Self {
+        self.head(Header::Negative(value))
+    }
+
+    /// A byte string.
+    pub fn bytes(&mut self, value: &[u8]) -> &mut Self {
+        self.head(Header::Bytes(Some(value.len())));
+        self.out.extend_from_slice(value);
+        self
+    }
+
+    /// A text string.
+    pub fn text(&mut self, value: &str) -> &mut Self {
+        self.head(Header::Text(Some(value.len())));
+        self.out.extend_from_slice(value.as_bytes());
+        self
+    }
+
+    /// The head of an array; `items` items must follow.
+    pub fn array(&mut self, items: usize) -> &mut Self {
+        self.head(Header::Array(Some(items)))
+    }
+
+    /// The head of a map; `entries` keys, each with its value, must follow in ascending order of the
+    /// keys' encodings.
+    pub fn map(&mut self, entries: usize) -> &mut Self {
+        self.head(Header::Map(Some(entries)))
+    }
+
+    /// A boolean.
+    pub fn boolean(&mut self, value: bool) -> &mut Self {
+        self.head(Header::Simple(if value {
+            simple::TRUE
+        } else {
+            simple::FALSE
+        }))
+    }
+
+    /// Null.
+    pub fn null(&mut self) -> &mut Self {
+        self.head(Header::Simple(simple::NULL))
+    }
+
+    /// A floating-point number, in the shortest form that keeps its value.
+    pub fn float(&mut self, value: f64) -> &mut Self {
+        self.head(Header::Float(value))
+    }
+
+    /// Any value.
+    pub fn value(&mut self, value: &(impl Encode + ?Sized)) -> &mut Self {
+        value.encode(self);
+        self
+    }
+
+    /// An array of all of `items`.
+    pub fn list<T: Encode>(&mut self, items: &[T]) -> &mut Self {
+        self.array(items.len());
+        items.iter().for_each(|item| item.encode(self));
+        self
+    }
+
+    fn head(&mut self, header: Header) -> &mut Self {
+        let mut buffer = [0; HEAD_MAX_BYTES];
+        self.out
+            .extend_from_slice(shortest_head(header, &mut buffer));
+        self
+    }
+}
+
+/// The shortest encoding of `header`.
+pub(super) fn shortest_head(header: Header, buffer: &mut [u8; HEAD_MAX_BYTES]) -> &[u8] {
+    let pushed = Encoder::from(buffer.as_mut_slice()).push(header);
+    debug_assert!(pushed.is_ok(), "{HEAD_MAX_BYTES} bytes hold any head");
+    let [initial, ..] = *buffer;
+    let length = match initial & 0x1f {
+        24 => 2,
+        25 => 3,
+        26 => 5,
+        27 => 9,
+        _ => 1,
+    };
+    buffer.split_at(length).0
+}
