@@ -145,9 +145,9 @@ pub trait RecordStore: Send {
 
     /// Makes every change of the batch durable, each name at most once in a batch, and returns
     /// only then. After an error the store is poisoned: every later call fails until it is
-    /// opened again. The two refusals [`StoreError::BudgetExhausted`] and
-    /// [`StoreError::BadRecord`] are the exception: they come before anything is written and
-    /// leave the store as it was.
+    /// opened again. The refusals [`StoreError::BudgetExhausted`], [`StoreError::BadRecord`] and
+    /// [`StoreError::RecordTooLarge`] are the exception: they come before anything is written
+    /// and leave the store as it was.
     ///
     /// # Errors
     /// [`StoreError`]; what the batch held is then at its previous or its new value, record by
@@ -223,6 +223,16 @@ pub enum StoreError {
         /// The record.
         name: RecordName,
     },
+    /// A record is longer than any store takes.
+    #[error("record {name} of {bytes} bytes is longer than the {bytes_max} a record may have")]
+    RecordTooLarge {
+        /// The record.
+        name: RecordName,
+        /// Its length.
+        bytes: usize,
+        /// The bound.
+        bytes_max: usize,
+    },
     /// So much of the store is damaged that the records it concerns cannot be named.
     #[error("{path} is damaged: {cause}")]
     Damaged {
@@ -256,6 +266,7 @@ impl Coded for StoreError {
             Self::Poisoned { .. } => "store/poisoned",
             Self::WrongKind { .. } => "store/wrong_kind",
             Self::BadRecord { .. } => "store/bad_record",
+            Self::RecordTooLarge { .. } => "store/record_too_large",
             Self::Damaged { .. } => "store/damaged",
             Self::UnknownRecord { .. } => "store/unknown_record",
         }
@@ -263,7 +274,7 @@ impl Coded for StoreError {
 
     fn fault(&self) -> Fault {
         match self {
-            Self::BudgetExhausted { .. } => Fault::RefusedByBound,
+            Self::BudgetExhausted { .. } | Self::RecordTooLarge { .. } => Fault::RefusedByBound,
             Self::UnknownRecord { .. } => Fault::Usage,
             _ => Fault::StoreFailedClosed,
         }
