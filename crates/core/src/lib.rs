@@ -7,6 +7,7 @@
 
 pub mod fault;
 pub mod ids;
+pub mod lane;
 pub mod replay;
 pub mod store;
 pub mod wire;
