@@ -6,6 +6,7 @@
 //! in a browser.
 
 pub mod fault;
+pub mod identity;
 pub mod ids;
 pub mod lane;
 pub mod replay;
