@@ -6,7 +6,9 @@
 //! in a browser.
 
 pub mod fault;
+pub mod identity;
 pub mod ids;
+pub mod lane;
 pub mod replay;
 pub mod store;
 pub mod wire;

@@ -1,5 +1,13 @@
 //! The laws of `wire::cbor`, with `ciborium` as the oracle.
 
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test fails by panicking"
+)]
+
 use overlane_core::wire::cbor::{
     CborError, CborReason, DEPTH_MAX, Decode, Encode, Reader, Value, Writer, from_slice, to_vec,
 };

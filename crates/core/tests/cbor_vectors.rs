@@ -1,5 +1,13 @@
 //! RFC 8949's own examples, both ways, and the forms that have a better one.
 
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test fails by panicking"
+)]
+
 use overlane_core::wire::cbor::{CborReason, Value, from_slice, to_vec};
 use std::iter::Peekable;
 use std::str::Chars;

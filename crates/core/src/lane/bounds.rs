@@ -1,0 +1,144 @@
+//! The bounds of links and lanes, checked against each other at compile time.
+//!
+//! Law (no credit deadlock, compile-time half): the control frames that one side can owe before it
+//! hears from the other fit the control window, so a grant always finds a place. The run-time half
+//! is in [`super::credit`].
+
+use crate::ids::Class;
+use crate::wire::bounds::FRAME_MAX_BYTES;
+
+/// Lanes of a link: one a class.
+pub const LANES: usize = Class::ALL.len();
+
+/// Payload frames of a lane that are handed out and not yet taken by the channel's send buffer.
+/// What the ordered channel has taken cannot be overtaken; this bounds what waits before it.
+/// Source: protocol decision 6 (outbound).
+pub const LANE_IN_FLIGHT_MAX: usize = 8;
+
+/// Link control frames of a channel that are handed out and not yet taken by its send buffer,
+/// beside the payload frames.
+pub const CONTROL_IN_FLIGHT_MAX: usize = 4;
+
+/// Frames queued for one peer, over all its lanes.
+pub const QUEUED_MAX: usize = 256;
+
+/// Places of [`QUEUED_MAX`] that only the control lane may use.
+pub const CONTROL_RESERVE: usize = 16;
+
+/// Places of [`QUEUED_MAX`] that only one data lane may use; each has as many.
+pub const DATA_RESERVE: usize = 8;
+
+/// Places that any lane may use once its own reserve is full.
+pub const QUEUED_SHARED: usize = QUEUED_MAX - CONTROL_RESERVE - (LANES - 1) * DATA_RESERVE;
+
+/// Control frames in a row, while a lower class could send, before it gets a turn.
+pub const CONTROL_BURST_MAX: u8 = 4;
+
+/// Payload frames of a lane that the receiving application has not yet taken.
+pub const LANE_WINDOW_FRAMES: u8 = 16;
+
+/// Messages of a link and direction that are not yet credited, control frames included. The
+/// transport of this project stalls when 256 lie undrained on one stream.
+pub const LINK_WINDOW_MESSAGES: u64 = 128;
+
+/// FIN and FIN-ACK, once a channel each; outside every other window.
+pub const CLOSING_FRAMES_MAX: u64 = 2 * LANES as u64;
+
+/// Numbered control frames (CREDIT, PING, PONG) that the other side has not yet said it heard:
+/// what the lanes leave of [`LINK_WINDOW_MESSAGES`].
+pub const CONTROL_WINDOW_FRAMES: u64 =
+    LINK_WINDOW_MESSAGES - LANES as u64 * LANE_WINDOW_FRAMES as u64 - CLOSING_FRAMES_MAX;
+
+/// Places of [`CONTROL_WINDOW_FRAMES`] that CREDIT never uses: a PING and a PONG.
+pub const PROBE_RESERVE_FRAMES: u64 = 2;
+
+/// A grant is due when this fraction of a window was used up since the last one.
+pub const GRANT_FRACTION: u64 = 4;
+
+/// The default byte window of a link: what one receiver lets lie between the channels and itself.
+/// It fits a socket buffer of 4 MiB.
+pub const LINK_WINDOW_DEFAULT_BYTES: u32 = 512 * 1024;
+
+/// The smallest byte window of a link, for a socket buffer of 208 KiB.
+pub const LINK_WINDOW_MIN_BYTES: u32 = 128 * 1024;
+
+/// The largest byte window that a HELLO may announce, for a link or a lane.
+pub const WINDOW_MAX_BYTES: u32 = 16 * 1024 * 1024;
+
+/// The default byte window of a lane: what one receiver holds of it for its application.
+pub const LANE_WINDOW_DEFAULT_BYTES: u32 = 256 * 1024;
+
+/// The smallest byte window of a lane.
+pub const LANE_WINDOW_MIN_BYTES: u32 = 128 * 1024;
+
+/// What a receiver with the default windows holds at most for one link.
+pub const HELD_DEFAULT_MAX_BYTES: u64 = LANES as u64 * LANE_WINDOW_DEFAULT_BYTES as u64;
+
+/// Shortest wait before an unanswered HELLO is sent again.
+pub const HELLO_RESEND_MIN_MS: u64 = 50;
+
+/// Longest wait before an unanswered HELLO is sent again.
+pub const HELLO_RESEND_MAX_MS: u64 = 100;
+
+/// HELLOs of a channel that are sent at the quick pace; later ones come at the slow one, so that a
+/// peer that reads nothing is not sent more than a link's window.
+pub const HELLO_QUICK_MAX: u32 = 16;
+
+/// Wait before an unanswered HELLO is sent again, after the quick ones.
+pub const HELLO_RESEND_SLOW_MS: u64 = 1_000;
+
+/// HELLOs that one channel takes from a peer; more are a violation.
+pub const HELLOS_TAKEN_MAX: u32 = 64;
+
+/// How long a link may take from its first call to four answered HELLOs.
+pub const HANDSHAKE_DEADLINE_MS: u64 = 10_000;
+
+/// How long queued frames and FINs may take once a link is closing.
+pub const FIN_DEADLINE_MS: u64 = 5_000;
+
+/// How long the side that answered last stays, so that its answers leave the transport.
+pub const LINGER_MS: u64 = 250;
+
+/// Without an answer for this long, a link is probed.
+pub const PROBE_IDLE_MS: u64 = 15_000;
+
+/// A probe unanswered for this long means that the peer is gone.
+pub const GONE_MS: u64 = 45_000;
+
+const _: () = assert!(
+    LANE_IN_FLIGHT_MAX < 32,
+    "in flight stays below the replay window's 32 slots"
+);
+const _: () = assert!(CONTROL_RESERVE + (LANES - 1) * DATA_RESERVE < QUEUED_MAX);
+const _: () = assert!(
+    LANES as u64 * LANE_WINDOW_FRAMES as u64 + CONTROL_WINDOW_FRAMES + CLOSING_FRAMES_MAX
+        == LINK_WINDOW_MESSAGES
+);
+/// Grants that a lane's frames, or its bytes, can make due before the peer is heard again.
+const LANE_GRANTS_MAX: u64 = 2 * GRANT_FRACTION;
+const _: () = assert!(
+    // every lane's, the link's bytes, one for heard control frames, a PING and a PONG
+    LANES as u64 * LANE_GRANTS_MAX + GRANT_FRACTION + 1 + PROBE_RESERVE_FRAMES
+        <= CONTROL_WINDOW_FRAMES,
+    "a grant always finds a place in the control window"
+);
+const _: () = assert!(
+    (LANE_WINDOW_FRAMES as u64).is_multiple_of(GRANT_FRACTION),
+    "a quarter of the lane window is a whole number of frames"
+);
+/// What a sender can use at least of a byte window when everything was taken: grants may lag by
+/// just under a quarter.
+const fn usable(window_bytes: u32) -> u64 {
+    window_bytes as u64 - window_bytes as u64 / GRANT_FRACTION
+}
+const _: () = assert!(usable(LANE_WINDOW_MIN_BYTES) >= FRAME_MAX_BYTES as u64);
+const _: () = assert!(usable(LINK_WINDOW_MIN_BYTES) >= FRAME_MAX_BYTES as u64);
+const _: () = assert!(LINK_WINDOW_MIN_BYTES <= LINK_WINDOW_DEFAULT_BYTES);
+const _: () = assert!(LANE_WINDOW_MIN_BYTES <= LANE_WINDOW_DEFAULT_BYTES);
+const _: () = assert!(HELLO_RESEND_MIN_MS < HELLO_RESEND_MAX_MS);
+/// HELLOs that one channel sends at most before the deadline.
+const HELLOS_SENT_MAX: u64 = HELLO_QUICK_MAX as u64 + HANDSHAKE_DEADLINE_MS / HELLO_RESEND_SLOW_MS;
+const _: () = assert!(LANES as u64 * HELLOS_SENT_MAX <= LINK_WINDOW_MESSAGES);
+const _: () = assert!(HELLOS_SENT_MAX <= HELLOS_TAKEN_MAX as u64);
+const _: () = assert!(PROBE_IDLE_MS < GONE_MS);
+const _: () = assert!(LINGER_MS < FIN_DEADLINE_MS);

@@ -1,0 +1,223 @@
+//! Credit: what a sender may have under way, and what a receiver has let through.
+//!
+//! Two windows, for two places where frames lie. A **lane's** window (frames and bytes) counts what
+//! the application has not yet taken, so a slow handler holds its own lane, and what a receiver
+//! holds is bounded. The **link's** byte window counts what has not yet come off the channels, so
+//! bytes under way fit the socket buffer whatever the handlers do. The link's message window is
+//! their sum and is checked at compile time.
+//!
+//! Law (credit): an honest sender never passes what was granted; a receiver knows at once when one
+//! does. Law (no deadlock): a grant is due as soon as a quarter of any window was used up, so when
+//! everything is taken a sender can use three quarters of each window, which holds the largest
+//! frame; and grants find a place (see [`super::bounds`]). Stories 2, 16 and 17.
+
+use std::collections::VecDeque;
+
+use super::control::{Credit, Windows};
+use super::per_lane::PerLane;
+use super::reason::Violation;
+use crate::ids::Class;
+
+/// A sender's view: what it sent, and what the receiver said it let through.
+#[derive(Debug, Default)]
+pub(super) struct Outgoing {
+    frames: PerLane<u64>,
+    bytes: PerLane<u64>,
+    link_bytes: u64,
+    passed: Credit,
+}
+
+impl Outgoing {
+    /// Whether the receiver's windows have room for a frame of this size.
+    pub(super) fn has_room(&self, windows: Windows, class: Class, size_bytes: usize) -> bool {
+        let size = size_bytes as u64;
+        self.unpassed_frames(class) < windows.lane_frames()
+            && self.unpassed_bytes(class).saturating_add(size) <= windows.lane_bytes()
+            && self.undrained_bytes().saturating_add(size) <= windows.link_bytes()
+    }
+
+    pub(super) fn sent(&mut self, class: Class, size_bytes: usize) {
+        let size = size_bytes as u64;
+        let frames = self.frames.of_mut(class);
+        *frames = frames.saturating_add(1);
+        let bytes = self.bytes.of_mut(class);
+        *bytes = bytes.saturating_add(size);
+        self.link_bytes = self.link_bytes.saturating_add(size);
+    }
+
+    /// Takes a grant; whether it brought anything new. An older one changes nothing.
+    pub(super) fn granted(&mut self, credit: &Credit) -> Result<bool, Violation> {
+        let before = self.passed;
+        for (class, &frames) in PerLane(credit.taken_frames).each() {
+            if frames > *self.frames.of(class) {
+                return Err(Violation::CreditUnsent(class));
+            }
+        }
+        for (class, &bytes) in PerLane(credit.taken_bytes).each() {
+            if bytes > *self.bytes.of(class) {
+                return Err(Violation::CreditUnsent(class));
+            }
+        }
+        if credit.drained_bytes > self.link_bytes {
+            return Err(Violation::HeardUnsent);
+        }
+        raise(&mut self.passed.taken_frames, &credit.taken_frames);
+        raise(&mut self.passed.taken_bytes, &credit.taken_bytes);
+        self.passed.drained_bytes = self.passed.drained_bytes.max(credit.drained_bytes);
+        Ok(self.passed != before)
+    }
+
+    /// Payload frames of a lane that were sent, in all.
+    pub(super) fn frames(&self, class: Class) -> u64 {
+        *self.frames.of(class)
+    }
+
+    /// Payload frames of a lane that the receiver has not said were taken.
+    pub(super) fn unpassed_frames(&self, class: Class) -> u64 {
+        let passed = PerLane(self.passed.taken_frames);
+        self.frames(class).saturating_sub(*passed.of(class))
+    }
+
+    /// Payload bytes of the link that the receiver has not said came off the channels.
+    pub(super) fn undrained_bytes(&self) -> u64 {
+        self.link_bytes.saturating_sub(self.passed.drained_bytes)
+    }
+
+    fn unpassed_bytes(&self, class: Class) -> u64 {
+        let passed = PerLane(self.passed.taken_bytes);
+        self.bytes.of(class).saturating_sub(*passed.of(class))
+    }
+}
+
+fn raise(to: &mut [u64], from: &[u64]) {
+    to.iter_mut()
+        .zip(from)
+        .for_each(|(to, from)| *to = (*to).max(*from));
+}
+
+/// A receiver's view: what came, what waits, what the application took, and what it granted.
+#[derive(Debug)]
+pub(super) struct Incoming {
+    windows: Windows,
+    grant_fraction: u64,
+    lanes: PerLane<IncomingLane>,
+    drained_bytes: u64,
+    granted: Credit,
+}
+
+/// One lane of a receiver. Its two queues together never hold more than the lane's window.
+#[derive(Debug, Default)]
+struct IncomingLane {
+    received_frames: u64,
+    received_bytes: u64,
+    taken_frames: u64,
+    taken_bytes: u64,
+    /// Frames that came and were not yet handed to the application's side.
+    waiting: VecDeque<Vec<u8>>,
+    /// Sizes of the frames that were handed out and not yet taken.
+    handed_out: VecDeque<u64>,
+}
+
+impl Incoming {
+    pub(super) fn new(windows: Windows, grant_fraction: u64) -> Self {
+        Self {
+            windows,
+            grant_fraction,
+            lanes: PerLane::default(),
+            drained_bytes: 0,
+            granted: Credit::default(),
+        }
+    }
+
+    /// Takes a payload frame off its channel into its lane, unless it was not granted.
+    pub(super) fn receive(&mut self, class: Class, frame: Vec<u8>) -> Result<(), Violation> {
+        let size = frame.len() as u64;
+        let lane = self.lanes.of_mut(class);
+        let granted_frames = *PerLane(self.granted.taken_frames).of(class);
+        let granted_bytes = *PerLane(self.granted.taken_bytes).of(class);
+        if lane.received_frames.saturating_sub(granted_frames) >= self.windows.lane_frames() {
+            return Err(Violation::OverLaneFrames(class));
+        }
+        let received_bytes = lane.received_bytes.saturating_add(size);
+        if received_bytes.saturating_sub(granted_bytes) > self.windows.lane_bytes() {
+            let window_bytes = self.windows.lane_bytes();
+            return Err(Violation::OverLaneBytes {
+                class,
+                window_bytes,
+            });
+        }
+        let drained_bytes = self.drained_bytes.saturating_add(size);
+        if drained_bytes.saturating_sub(self.granted.drained_bytes) > self.windows.link_bytes() {
+            let window_bytes = self.windows.link_bytes();
+            return Err(Violation::OverLinkBytes { window_bytes });
+        }
+        lane.received_frames = lane.received_frames.saturating_add(1);
+        lane.received_bytes = received_bytes;
+        lane.waiting.push_back(frame);
+        self.drained_bytes = drained_bytes;
+        Ok(())
+    }
+
+    /// Hands the lane's next frame to the application's side.
+    pub(super) fn hand_out(&mut self, class: Class) -> Option<Vec<u8>> {
+        let lane = self.lanes.of_mut(class);
+        let frame = lane.waiting.pop_front()?;
+        lane.handed_out.push_back(frame.len() as u64);
+        Some(frame)
+    }
+
+    /// The application took the oldest frame that was handed out; `false` if there is none.
+    pub(super) fn taken(&mut self, class: Class) -> bool {
+        let lane = self.lanes.of_mut(class);
+        let Some(size) = lane.handed_out.pop_front() else {
+            return false;
+        };
+        lane.taken_frames = lane.taken_frames.saturating_add(1);
+        lane.taken_bytes = lane.taken_bytes.saturating_add(size);
+        true
+    }
+
+    /// Whether a quarter of any window was used up since the last grant.
+    pub(super) fn grant_due(&self) -> bool {
+        let quarter = |window: u64| (window / self.grant_fraction).max(1);
+        let frames = quarter(self.windows.lane_frames());
+        let bytes = quarter(self.windows.lane_bytes());
+        let granted_frames = PerLane(self.granted.taken_frames);
+        let granted_bytes = PerLane(self.granted.taken_bytes);
+        let drained = self
+            .drained_bytes
+            .saturating_sub(self.granted.drained_bytes);
+        drained >= quarter(self.windows.link_bytes())
+            || self.lanes.each().any(|(class, lane)| {
+                lane.taken_frames.saturating_sub(*granted_frames.of(class)) >= frames
+                    || lane.taken_bytes.saturating_sub(*granted_bytes.of(class)) >= bytes
+            })
+    }
+
+    /// Grants everything that was let through so far.
+    pub(super) fn grant(&mut self) -> Credit {
+        self.granted = Credit {
+            taken_frames: self.lanes.0.each_ref().map(|lane| lane.taken_frames),
+            taken_bytes: self.lanes.0.each_ref().map(|lane| lane.taken_bytes),
+            drained_bytes: self.drained_bytes,
+        };
+        self.granted
+    }
+
+    /// Payload frames of a lane that came, in all.
+    pub(super) fn received_frames(&self, class: Class) -> u64 {
+        self.lanes.of(class).received_frames
+    }
+
+    /// Payload frames of a lane that came and were not taken.
+    pub(super) fn untaken_frames(&self, class: Class) -> usize {
+        let lane = self.lanes.of(class);
+        lane.waiting.len() + lane.handed_out.len()
+    }
+
+    /// Bytes of the frames that came and were not taken, on all lanes.
+    pub(super) fn untaken_bytes(&self) -> u64 {
+        let untaken = |lane: &IncomingLane| lane.received_bytes.saturating_sub(lane.taken_bytes);
+        self.lanes.iter().map(untaken).sum()
+    }
+}

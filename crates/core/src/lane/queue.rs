@@ -1,0 +1,221 @@
+//! Outbound lanes: one FIFO a class, and whose turn it is.
+//!
+//! Law (order): frames of one class leave in the order they were pushed; nothing is dropped or
+//! taken twice. Law (reserve): no lane, however full, keeps another from its reserve. Law (turns):
+//! control goes first, but at most [`CONTROL_BURST_MAX`](super::bounds::CONTROL_BURST_MAX) times in
+//! a row while a lower class could send; lower classes take turns.
+
+use std::collections::VecDeque;
+
+use super::bounds::QUEUED_MAX;
+use super::per_lane::PerLane;
+use super::reason::SendError;
+use super::rules::Rules;
+use crate::ids::Class;
+
+/// The frames that wait for one peer.
+#[derive(Debug)]
+pub(super) struct Outbound {
+    lanes: PerLane<VecDeque<Vec<u8>>>,
+    /// Control frames in a row while a lower class could have gone.
+    control_run: u8,
+    /// The lower class whose turn is next.
+    next: Class,
+    rules: Rules,
+}
+
+impl Outbound {
+    pub(super) fn new(rules: Rules) -> Self {
+        Self {
+            lanes: PerLane::default(),
+            control_run: 0,
+            next: Class::Storage,
+            rules,
+        }
+    }
+
+    /// Appends a frame to its lane, if the lane's reserve or the shared places have room.
+    pub(super) fn push(&mut self, class: Class, frame: Vec<u8>) -> Result<(), SendError> {
+        let queued = self.queued(class);
+        if queued >= self.reserve(class) && self.shared_used() >= self.shared() {
+            return Err(SendError::LaneFull { class, queued });
+        }
+        self.lanes.of_mut(class).push_back(frame);
+        Ok(())
+    }
+
+    /// Takes the next frame among the lanes whose head, of this many bytes, `may_leave`.
+    pub(super) fn take(
+        &mut self,
+        may_leave: impl Fn(Class, usize) -> bool,
+    ) -> Option<(Class, Vec<u8>)> {
+        let ready = |class| {
+            let head = self.lanes.of(class).front();
+            head.is_some_and(|frame| may_leave(class, frame.len()))
+        };
+        let lower = lower_from(self.next)
+            .into_iter()
+            .find(|&class| ready(class));
+        let class = match (ready(Class::Control), lower) {
+            (true, Some(lower)) if self.control_run >= self.rules.control_burst => lower,
+            (true, _) => Class::Control,
+            (false, lower) => lower?,
+        };
+        if class == Class::Control {
+            let passed = u8::from(lower.is_some());
+            self.control_run = self.control_run.saturating_add(passed);
+        } else {
+            self.control_run = 0;
+            let [_, after, _] = lower_from(class);
+            self.next = after;
+        }
+        let frame = self.lanes.of_mut(class).pop_front()?;
+        Some((class, frame))
+    }
+
+    /// Frames of a lane that wait.
+    pub(super) fn queued(&self, class: Class) -> usize {
+        self.lanes.of(class).len()
+    }
+
+    /// Frames of all lanes that wait.
+    pub(super) fn queued_total(&self) -> usize {
+        self.lanes.iter().map(VecDeque::len).sum()
+    }
+
+    /// Bytes of all lanes that wait.
+    pub(super) fn queued_bytes(&self) -> usize {
+        self.lanes.iter().flatten().map(Vec::len).sum()
+    }
+
+    /// Forgets everything that waits.
+    pub(super) fn clear(&mut self) {
+        self.lanes = PerLane::default();
+    }
+
+    /// Places that only this class may use.
+    const fn reserve(&self, class: Class) -> usize {
+        match class {
+            Class::Control => self.rules.control_reserve,
+            _ => self.rules.data_reserve,
+        }
+    }
+
+    /// Places that any class may use beyond its reserve.
+    fn shared(&self) -> usize {
+        let reserved: usize = Class::ALL
+            .into_iter()
+            .map(|class| self.reserve(class))
+            .sum();
+        QUEUED_MAX.saturating_sub(reserved)
+    }
+
+    fn shared_used(&self) -> usize {
+        let over = |class| self.queued(class).saturating_sub(self.reserve(class));
+        Class::ALL.into_iter().map(over).sum()
+    }
+}
+
+/// The lower classes in the order of their turns, beginning with `first`.
+const fn lower_from(first: Class) -> [Class; 3] {
+    match first {
+        Class::Control | Class::Storage => [Class::Storage, Class::E2e, Class::Application],
+        Class::E2e => [Class::E2e, Class::Application, Class::Storage],
+        Class::Application => [Class::Application, Class::Storage, Class::E2e],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lane::bounds::{
+        CONTROL_BURST_MAX, CONTROL_RESERVE, DATA_RESERVE, LANES, QUEUED_SHARED,
+    };
+
+    fn fill(outbound: &mut Outbound, class: Class) -> usize {
+        (0..)
+            .take_while(|_| outbound.push(class, vec![0]).is_ok())
+            .count()
+    }
+
+    #[test]
+    fn law_a_full_lane_keeps_no_other_from_its_reserve() {
+        for first in Class::ALL {
+            let mut outbound = Outbound::new(Rules::PROTOCOL);
+            let reserve = |class| match class {
+                Class::Control => CONTROL_RESERVE,
+                _ => DATA_RESERVE,
+            };
+            assert_eq!(fill(&mut outbound, first), reserve(first) + QUEUED_SHARED);
+            for class in Class::ALL.into_iter().filter(|&class| class != first) {
+                assert_eq!(fill(&mut outbound, class), reserve(class), "{class}");
+            }
+            assert_eq!(outbound.queued_total(), QUEUED_MAX);
+            let queued = outbound.queued(first);
+            let class = first;
+            assert_eq!(
+                outbound.push(class, vec![0]),
+                Err(SendError::LaneFull { class, queued })
+            );
+        }
+    }
+
+    #[test]
+    fn a_lane_without_a_reserve_is_shut_out_by_another() {
+        let broken = Rules {
+            data_reserve: 0,
+            control_reserve: 0,
+            ..Rules::PROTOCOL
+        };
+        let mut outbound = Outbound::new(broken);
+        assert_eq!(fill(&mut outbound, Class::Application), QUEUED_MAX);
+        assert_eq!(fill(&mut outbound, Class::Control), 0);
+    }
+
+    /// Takes everything from full lanes; the longest run of control while others waited, and the
+    /// longest wait of a data lane between its turns.
+    fn runs(rules: Rules) -> (usize, usize) {
+        let mut outbound = Outbound::new(rules);
+        for _ in 0..40 {
+            for class in Class::ALL {
+                outbound.push(class, vec![0]).unwrap();
+            }
+        }
+        let mut order = Vec::new();
+        while let Some((class, _)) = outbound.take(|_, _| true) {
+            order.push(class);
+        }
+        assert_eq!(order.len(), 40 * LANES);
+        let contended = order.iter().rposition(|&class| class != Class::Control);
+        let contended = &order[..contended.unwrap()];
+        let run = |belongs: &dyn Fn(Class) -> bool| {
+            let stretches = contended.split(|&class| !belongs(class));
+            stretches.map(<[Class]>::len).max().unwrap()
+        };
+        let control = run(&|class| class == Class::Control);
+        let lower = order.iter().filter(|&&class| class != Class::Control);
+        let turns: Vec<_> = lower.copied().collect();
+        let wait = turns
+            .split(|&class| class == Class::Storage)
+            .map(<[Class]>::len)
+            .max();
+        (control, wait.unwrap())
+    }
+
+    #[test]
+    fn law_control_goes_first_but_lower_classes_get_their_turns() {
+        assert_eq!(
+            runs(Rules::PROTOCOL),
+            (usize::from(CONTROL_BURST_MAX), LANES - 2)
+        );
+    }
+
+    #[test]
+    fn an_unbounded_control_burst_starves_the_lower_classes() {
+        let broken = Rules {
+            control_burst: u8::MAX,
+            ..Rules::PROTOCOL
+        };
+        assert_eq!(runs(broken).0, 40);
+    }
+}

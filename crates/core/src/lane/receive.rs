@@ -1,0 +1,150 @@
+//! What a session does with a message that came.
+
+use super::bounds::HELLOS_TAKEN_MAX;
+use super::channel::Fin;
+use super::control::{ControlFrame, Hello, Numbered};
+use super::numbers::Arrival;
+use super::reason::Violation;
+use super::session::Session;
+use crate::ids::Class;
+use crate::wire::frame::Frame;
+
+impl Session {
+    /// Takes one message off a channel.
+    pub(super) fn receive(&mut self, class: Class, message: Vec<u8>) -> Result<(), Violation> {
+        let frame = match Frame::split(&message)? {
+            Frame::Payload(_) => return self.receive_payload(class, message),
+            Frame::Control(body) => ControlFrame::from_body(body)?,
+        };
+        match frame {
+            ControlFrame::Hello(belongs, hello) => {
+                on_channel(belongs, class)?;
+                self.receive_hello(class, hello)
+            }
+            ControlFrame::HelloAck(belongs) => {
+                on_channel(belongs, class)?;
+                let channel = self.channels.of_mut(class);
+                if channel.hellos_sent == 0 {
+                    return Err(Violation::Unasked(class));
+                }
+                channel.hello_answered = true;
+                Ok(())
+            }
+            ControlFrame::Fin(belongs, frames) => {
+                on_channel(belongs, class)?;
+                self.receive_fin(class, frames)
+            }
+            ControlFrame::FinAck(belongs) => {
+                on_channel(belongs, class)?;
+                self.receive_fin_ack(class)
+            }
+            ControlFrame::Numbered {
+                number,
+                heard,
+                says,
+            } => {
+                on_channel(Class::Control, class)?;
+                self.after_hello(class)?;
+                self.receive_numbered(number, heard, says)
+            }
+        }
+    }
+
+    fn receive_payload(&mut self, class: Class, frame: Vec<u8>) -> Result<(), Violation> {
+        self.after_hello(class)?;
+        if self.channels.of(class).peer_fin.is_some() {
+            return Err(Violation::AfterFin(class));
+        }
+        self.incoming.receive(class, frame)
+    }
+
+    fn receive_hello(&mut self, class: Class, hello: Hello) -> Result<(), Violation> {
+        let ours = self.config.network;
+        if hello.network != ours {
+            let theirs = hello.network;
+            return Err(Violation::WrongNetwork { ours, theirs });
+        }
+        if *self.peer.get_or_insert(hello) != hello {
+            return Err(Violation::HelloChanged(class));
+        }
+        let channel = self.channels.of_mut(class);
+        if channel.hellos_taken >= HELLOS_TAKEN_MAX {
+            return Err(Violation::HelloFlood(class));
+        }
+        channel.hellos_taken += 1;
+        channel.hello_ack_owed = true;
+        Ok(())
+    }
+
+    fn receive_fin(&mut self, class: Class, announced: u64) -> Result<(), Violation> {
+        self.after_hello(class)?;
+        let received = self.incoming.received_frames(class);
+        if announced != received {
+            return Err(Violation::FinCount {
+                class,
+                announced,
+                received,
+            });
+        }
+        let channel = self.channels.of_mut(class);
+        channel.peer_fin = Some(announced);
+        channel.fin_ack_owed = true;
+        Ok(())
+    }
+
+    fn receive_fin_ack(&mut self, class: Class) -> Result<(), Violation> {
+        let channel = self.channels.of_mut(class);
+        channel.fin = match channel.fin {
+            Fin::Unsent => return Err(Violation::Unasked(class)),
+            Fin::Sent { after_ack } | Fin::Answered { after_ack } => Fin::Answered { after_ack },
+        };
+        Ok(())
+    }
+
+    fn receive_numbered(
+        &mut self,
+        number: u64,
+        heard: u64,
+        says: Numbered,
+    ) -> Result<(), Violation> {
+        let mut answers = match self.numbers.receive(number, heard)? {
+            Arrival::Next { answers } => answers,
+            Arrival::Repeated => {
+                self.counters.control_repeated += 1;
+                return Ok(());
+            }
+        };
+        match says {
+            Numbered::Credit(credit) => {
+                self.counters.credits_received += 1;
+                answers |= self.outgoing.granted(&credit)?;
+            }
+            Numbered::Ping => self.pong_owed = Some(number),
+            Numbered::Pong(ping) => {
+                if ping > self.numbers.sent() {
+                    return Err(Violation::HeardUnsent);
+                }
+                let answered = self.liveness.pong(ping, self.now_ms);
+                self.counters.probes_answered += u64::from(answered);
+            }
+        }
+        if answers {
+            self.liveness.answered(self.now_ms);
+        }
+        Ok(())
+    }
+
+    fn after_hello(&self, class: Class) -> Result<(), Violation> {
+        match self.channels.of(class).hellos_taken {
+            0 => Err(Violation::BeforeHello(class)),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn on_channel(belongs: Class, arrived: Class) -> Result<(), Violation> {
+    if belongs == arrived {
+        return Ok(());
+    }
+    Err(Violation::WrongChannel { belongs, arrived })
+}

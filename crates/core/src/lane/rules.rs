@@ -1,0 +1,44 @@
+//! The numbers a session goes by, as data, so that a test can break one and see its law fail.
+
+use super::bounds::{
+    CONTROL_BURST_MAX, CONTROL_RESERVE, DATA_RESERVE, GRANT_FRACTION, HELLO_QUICK_MAX,
+    LANE_IN_FLIGHT_MAX,
+};
+
+/// What a session goes by. Outside tests there is only [`Rules::PROTOCOL`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Rules {
+    /// Payload frames of a lane handed out and not yet taken by the send buffer.
+    pub(super) lane_in_flight: usize,
+    /// Control frames in a row while a lower class could send.
+    pub(super) control_burst: u8,
+    /// Queue places of the control lane alone.
+    pub(super) control_reserve: usize,
+    /// Queue places of each data lane alone.
+    pub(super) data_reserve: usize,
+    /// A grant is due after a window divided by this.
+    pub(super) grant_fraction: u64,
+    /// HELLOs a channel sends at the quick pace; with none, a HELLO is sent once.
+    pub(super) hello_quick: u32,
+    /// Whether a sender heeds what the receiver granted.
+    pub(super) heeds_credit: bool,
+    /// Whether a closing end waits for its queues and its FINs.
+    pub(super) fin_waits: bool,
+    /// Whether probes pass the frames that wait in the control lane.
+    pub(super) probes_first: bool,
+}
+
+impl Rules {
+    /// The protocol's numbers.
+    pub(super) const PROTOCOL: Self = Self {
+        lane_in_flight: LANE_IN_FLIGHT_MAX,
+        control_burst: CONTROL_BURST_MAX,
+        control_reserve: CONTROL_RESERVE,
+        data_reserve: DATA_RESERVE,
+        grant_fraction: GRANT_FRACTION,
+        hello_quick: HELLO_QUICK_MAX,
+        heeds_credit: true,
+        fin_waits: true,
+        probes_first: true,
+    };
+}

@@ -1,0 +1,136 @@
+//! What a session sends next.
+//!
+//! Answers and HELLOs first, then what keeps the link alive and moving (PONG, PING, CREDIT), then
+//! payload by the lanes' turns, and a lane's FIN when nothing of it waits. Law (probes): a probe
+//! waits for no payload frame and no grant. Story 15.
+
+use super::bounds::{CONTROL_IN_FLIGHT_MAX, PROBE_RESERVE_FRAMES};
+use super::channel::{Fin, Kind};
+use super::control::{ControlFrame, Hello, Numbered};
+use super::session::{Phase, Session, Transmit};
+use crate::ids::Class;
+
+impl Session {
+    /// The next message that should go to the transport.
+    pub fn poll_transmit(&mut self, now_ms: u64) -> Option<Transmit> {
+        self.advance(now_ms);
+        if self.phase == Phase::Ended {
+            return None;
+        }
+        let control = Class::ALL
+            .into_iter()
+            .find_map(|class| Some((class, self.greeting(class)?)))
+            .or_else(|| Some((Class::Control, self.numbered()?)));
+        if let Some((class, frame)) = control {
+            return Some(self.hand_out(class, Kind::Control, frame.to_frame()));
+        }
+        if let Some((class, frame)) = self.payload() {
+            self.outgoing.sent(class, frame.len());
+            return Some(self.hand_out(class, Kind::Payload, frame));
+        }
+        let (class, fin) = self.fin()?;
+        Some(self.hand_out(class, Kind::Control, fin.to_frame()))
+    }
+
+    fn hand_out(&mut self, class: Class, kind: Kind, bytes: Vec<u8>) -> Transmit {
+        self.channels.of_mut(class).handed_out(kind);
+        Transmit { class, bytes }
+    }
+
+    /// A channel's HELLO or an answer, if one is due.
+    fn greeting(&mut self, class: Class) -> Option<ControlFrame> {
+        let quick = self.config.rules.hello_quick;
+        let hello = Hello {
+            network: self.config.network,
+            windows: self.config.windows,
+            quota: self.config.quota,
+        };
+        let now_ms = self.now_ms;
+        let channel = self.channels.of_mut(class);
+        if !channel.opened || channel.in_flight(Kind::Control) >= CONTROL_IN_FLIGHT_MAX {
+            return None;
+        }
+        if std::mem::take(&mut channel.hello_ack_owed) {
+            return Some(ControlFrame::HelloAck(class));
+        }
+        if channel.awaits_hello(quick) && now_ms >= channel.hello_due_ms {
+            channel.hellos_sent = channel.hellos_sent.saturating_add(1);
+            let sent = channel.hellos_sent;
+            let wait_ms = self.hello_wait_ms(sent);
+            self.channels.of_mut(class).hello_due_ms = now_ms.saturating_add(wait_ms);
+            self.counters.hellos_sent += 1;
+            return Some(ControlFrame::Hello(class, hello));
+        }
+        if std::mem::take(&mut channel.fin_ack_owed) {
+            channel.fin_ack_sent = true;
+            return Some(ControlFrame::FinAck(class));
+        }
+        None
+    }
+
+    /// A PONG, a PING or a CREDIT, if one is due and the other side hears them.
+    fn numbered(&mut self) -> Option<ControlFrame> {
+        let channel = self.channels.of(Class::Control);
+        let in_flight = channel.in_flight(Kind::Control);
+        if !channel.is_ready() || in_flight >= CONTROL_IN_FLIGHT_MAX {
+            return None;
+        }
+        let probes_go = self.config.rules.probes_first || self.outbound.queued(Class::Control) == 0;
+        if probes_go && self.numbers.has_room(0) {
+            if let Some(ping) = self.pong_owed.take() {
+                return Some(self.number(Numbered::Pong(ping)));
+            }
+            if self.liveness.wants_probe() {
+                let ping = self.number(Numbered::Ping);
+                self.liveness.probe_sent(self.numbers.sent(), self.now_ms);
+                self.counters.probes_sent += 1;
+                return Some(ping);
+            }
+        }
+        let due = self.incoming.grant_due() || self.numbers.answer_due();
+        if due && self.numbers.has_room(PROBE_RESERVE_FRAMES) {
+            self.counters.credits_sent += 1;
+            let credit = self.incoming.grant();
+            return Some(self.number(Numbered::Credit(credit)));
+        }
+        None
+    }
+
+    fn number(&mut self, says: Numbered) -> ControlFrame {
+        let (number, heard) = self.numbers.next();
+        ControlFrame::Numbered {
+            number,
+            heard,
+            says,
+        }
+    }
+
+    /// The payload frame whose turn it is, among the lanes that may send.
+    fn payload(&mut self) -> Option<(Class, Vec<u8>)> {
+        if self.phase == Phase::Opening {
+            return None;
+        }
+        let windows = self.peer?.windows;
+        let rules = self.config.rules;
+        let (channels, outgoing) = (&self.channels, &self.outgoing);
+        self.outbound.take(|class, size_bytes| {
+            let room = outgoing.has_room(windows, class, size_bytes) || !rules.heeds_credit;
+            room && channels.of(class).in_flight(Kind::Payload) < rules.lane_in_flight
+        })
+    }
+
+    /// The FIN of a closing link's lane in which nothing waits any more.
+    fn fin(&mut self) -> Option<(Class, ControlFrame)> {
+        if self.phase != Phase::Closing {
+            return None;
+        }
+        let class = Class::ALL.into_iter().find(|&class| {
+            self.channels.of(class).fin == Fin::Unsent && self.outbound.queued(class) == 0
+        })?;
+        let frames = self.outgoing.frames(class);
+        let channel = self.channels.of_mut(class);
+        let after_ack = channel.fin_ack_sent;
+        channel.fin = Fin::Sent { after_ack };
+        Some((class, ControlFrame::Fin(class, frames)))
+    }
+}
