@@ -1,8 +1,11 @@
 //! The bounds of links and lanes, checked against each other at compile time.
 //!
-//! Law (no credit deadlock, compile-time half): the control frames that one side can owe before it
-//! hears from the other fit the control window, so a grant always finds a place. The run-time half
-//! is in [`super::credit`].
+//! Law (grants find a place): two sides never both wait for a place in the control window. Suppose
+//! each had filled its own with frames a1… and b1… that nothing answered, and all had arrived. No b
+//! left after a1 came, or it would have answered it; no a left after b1 came. Let the a's be the ones
+//! that were complete first. Then everything that made them due was sent before a1 came, under the
+//! grants before it, which is at most a window of each kind: fewer frames than the control window
+//! has places. The last step is checked below; the rest is that channels keep order and lose nothing.
 
 use crate::ids::Class;
 use crate::wire::bounds::FRAME_MAX_BYTES;
@@ -114,12 +117,12 @@ const _: () = assert!(
     LANES as u64 * LANE_WINDOW_FRAMES as u64 + CONTROL_WINDOW_FRAMES + CLOSING_FRAMES_MAX
         == LINK_WINDOW_MESSAGES
 );
-/// Grants that a lane's frames, or its bytes, can make due before the peer is heard again.
-const LANE_GRANTS_MAX: u64 = 2 * GRANT_FRACTION;
+/// CREDITs that one side can owe while the other has heard none of its frames: a lane's frames and
+/// bytes each make four due, the link's bytes four, heard control frames four and a rest.
+const GRANTS_OWED_MAX: u64 =
+    LANES as u64 * 2 * GRANT_FRACTION + GRANT_FRACTION + GRANT_FRACTION + 1;
 const _: () = assert!(
-    // every lane's, the link's bytes, one for heard control frames, a PING and a PONG
-    LANES as u64 * LANE_GRANTS_MAX + GRANT_FRACTION + 1 + PROBE_RESERVE_FRAMES
-        <= CONTROL_WINDOW_FRAMES,
+    GRANTS_OWED_MAX + PROBE_RESERVE_FRAMES <= CONTROL_WINDOW_FRAMES - PROBE_RESERVE_FRAMES,
     "a grant always finds a place in the control window"
 );
 const _: () = assert!(
@@ -138,7 +141,10 @@ const _: () = assert!(LANE_WINDOW_MIN_BYTES <= LANE_WINDOW_DEFAULT_BYTES);
 const _: () = assert!(HELLO_RESEND_MIN_MS < HELLO_RESEND_MAX_MS);
 /// HELLOs that one channel sends at most before the deadline.
 const HELLOS_SENT_MAX: u64 = HELLO_QUICK_MAX as u64 + HANDSHAKE_DEADLINE_MS / HELLO_RESEND_SLOW_MS;
-const _: () = assert!(LANES as u64 * HELLOS_SENT_MAX <= LINK_WINDOW_MESSAGES);
+const _: () = assert!(
+    2 * HELLOS_SENT_MAX <= LINK_WINDOW_MESSAGES,
+    "HELLOs and their answers, which no window holds, stay far from what stalls a channel"
+);
 const _: () = assert!(HELLOS_SENT_MAX <= HELLOS_TAKEN_MAX as u64);
 const _: () = assert!(PROBE_IDLE_MS < GONE_MS);
 const _: () = assert!(LINGER_MS < FIN_DEADLINE_MS);

@@ -16,6 +16,7 @@ use std::collections::VecDeque;
 use super::control::{Credit, Windows};
 use super::per_lane::PerLane;
 use super::reason::Violation;
+use super::rules::Rules;
 use crate::ids::Class;
 
 /// A sender's view: what it sent, and what the receiver said it let through.
@@ -99,7 +100,7 @@ fn raise(to: &mut [u64], from: &[u64]) {
 #[derive(Debug)]
 pub(super) struct Incoming {
     windows: Windows,
-    grant_fraction: u64,
+    rules: Rules,
     lanes: PerLane<IncomingLane>,
     drained_bytes: u64,
     granted: Credit,
@@ -119,10 +120,10 @@ struct IncomingLane {
 }
 
 impl Incoming {
-    pub(super) fn new(windows: Windows, grant_fraction: u64) -> Self {
+    pub(super) fn new(windows: Windows, rules: Rules) -> Self {
         Self {
             windows,
-            grant_fraction,
+            rules,
             lanes: PerLane::default(),
             drained_bytes: 0,
             granted: Credit::default(),
@@ -179,13 +180,13 @@ impl Incoming {
 
     /// Whether a quarter of any window was used up since the last grant.
     pub(super) fn grant_due(&self) -> bool {
-        let quarter = |window: u64| (window / self.grant_fraction).max(1);
+        let quarter = |window: u64| (window / self.rules.grant_fraction).max(1);
         let frames = quarter(self.windows.lane_frames());
         let bytes = quarter(self.windows.lane_bytes());
         let granted_frames = PerLane(self.granted.taken_frames);
         let granted_bytes = PerLane(self.granted.taken_bytes);
         let drained = self
-            .drained_bytes
+            .let_through()
             .saturating_sub(self.granted.drained_bytes);
         drained >= quarter(self.windows.link_bytes())
             || self.lanes.each().any(|(class, lane)| {
@@ -199,9 +200,17 @@ impl Incoming {
         self.granted = Credit {
             taken_frames: self.lanes.0.each_ref().map(|lane| lane.taken_frames),
             taken_bytes: self.lanes.0.each_ref().map(|lane| lane.taken_bytes),
-            drained_bytes: self.drained_bytes,
+            drained_bytes: self.let_through(),
         };
         self.granted
+    }
+
+    /// What the link's byte window no longer counts.
+    fn let_through(&self) -> u64 {
+        if self.rules.link_waits_for_taking {
+            return self.lanes.iter().map(|lane| lane.taken_bytes).sum();
+        }
+        self.drained_bytes
     }
 
     /// Payload frames of a lane that came, in all.

@@ -18,6 +18,9 @@ pub(super) struct Rules {
     pub(super) data_reserve: usize,
     /// A grant is due after a window divided by this.
     pub(super) grant_fraction: u64,
+    /// Whether the link's byte window counts what the application took, not what came off the
+    /// channels.
+    pub(super) link_waits_for_taking: bool,
     /// HELLOs a channel sends at the quick pace; with none, a HELLO is sent once.
     pub(super) hello_quick: u32,
     /// Whether a sender heeds what the receiver granted.
@@ -36,6 +39,7 @@ impl Rules {
         control_reserve: CONTROL_RESERVE,
         data_reserve: DATA_RESERVE,
         grant_fraction: GRANT_FRACTION,
+        link_waits_for_taking: false,
         hello_quick: HELLO_QUICK_MAX,
         heeds_credit: true,
         fin_waits: true,

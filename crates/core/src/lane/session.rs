@@ -155,7 +155,7 @@ impl Session {
             channels: PerLane::default(),
             outbound: Outbound::new(rules),
             outgoing: Outgoing::default(),
-            incoming: Incoming::new(config.windows, rules.grant_fraction),
+            incoming: Incoming::new(config.windows, rules),
             numbers: Numbers::default(),
             liveness: Liveness::default(),
             pong_owed: None,
@@ -259,7 +259,6 @@ impl Session {
     pub fn taken(&mut self, class: Class, now_ms: u64) {
         self.advance(now_ms);
         let taken = self.incoming.taken(class);
-        debug_assert!(taken, "taken once for each frame");
         self.counters.takes_without_frame += u64::from(!taken);
     }
 

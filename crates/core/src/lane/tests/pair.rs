@@ -8,7 +8,8 @@ use std::fmt;
 
 use crate::ids::{Class, NetworkId};
 use crate::lane::bounds::{
-    CONTROL_IN_FLIGHT_MAX, LANE_IN_FLIGHT_MAX, LANE_WINDOW_FRAMES, LINK_WINDOW_MESSAGES, QUEUED_MAX,
+    CONTROL_IN_FLIGHT_MAX, CONTROL_WINDOW_FRAMES, LANE_IN_FLIGHT_MAX, LANE_WINDOW_FRAMES,
+    LINK_WINDOW_MESSAGES, QUEUED_MAX,
 };
 use crate::lane::rules::Rules;
 use crate::lane::{CloseReason, PerLane, SendError, Session, SessionConfig, SessionEvent, Windows};
@@ -129,8 +130,10 @@ pub(super) struct Pair {
     pipes: [PerLane<Pipe>; 2],
     /// When each end hears that the other closed the transport.
     hangs_up_ms: [Option<u64>; 2],
-    net: Net,
+    pub(super) net: Net,
     rng: Rng,
+    /// The larger link byte window of the two.
+    window_bytes: u64,
     /// The most messages, and payload bytes, that were under way in one direction.
     pub(super) most_messages: u64,
     pub(super) most_bytes: u64,
@@ -178,6 +181,10 @@ impl Pair {
             hangs_up_ms: [None; 2],
             net,
             rng,
+            window_bytes: windows
+                .map(Windows::link_bytes)
+                .into_iter()
+                .fold(0, u64::max),
             most_messages: 0,
             most_bytes: 0,
         }
@@ -221,6 +228,14 @@ impl Pair {
     /// Nothing arrives on this channel before `until_ms`.
     pub(super) fn stall(&mut self, from: usize, class: Class, until_ms: u64) {
         self.pipes[from].of_mut(class).stalled_until_ms = until_ms;
+    }
+
+    /// The newest payload message on this channel's way is lost.
+    pub(super) fn lose_one(&mut self, from: usize, class: Class) -> bool {
+        let pipe = self.pipes[from].of_mut(class);
+        let newest = pipe.under_way.back();
+        let payload = newest.is_some_and(|(_, message)| message.starts_with(&PAYLOAD_MARKER));
+        payload && pipe.under_way.pop_back().is_some()
     }
 
     pub(super) fn close(&mut self, side: usize) {
@@ -433,7 +448,9 @@ impl Pair {
                 moved = true;
             }
         }
-        self.note_under_way(side);
+        if moved {
+            self.note_under_way(side);
+        }
         moved
     }
 
@@ -441,7 +458,7 @@ impl Pair {
         let pipes = self.pipes[side].iter();
         let messages = pipes.flat_map(|pipe| pipe.offered.iter().chain(bytes(&pipe.under_way)));
         let (mut count, mut payload) = (0, 0);
-        for message in messages {
+        for message in messages.filter(|message| !is_greeting(message)) {
             count += 1;
             if message.starts_with(&PAYLOAD_MARKER) {
                 payload += message.len() as u64;
@@ -463,8 +480,22 @@ impl Pair {
         if queued > QUEUED_MAX {
             return Err(broken("bounded queue", queued));
         }
-        if self.most_messages > LINK_WINDOW_MESSAGES {
-            return Err(broken("credit", self.most_messages));
+        if self.most_messages > LINK_WINDOW_MESSAGES || self.most_bytes > self.window_bytes {
+            let what = format!("{} messages, {} bytes", self.most_messages, self.most_bytes);
+            return Err(broken("credit", what));
+        }
+        if status.unanswered_control > CONTROL_WINDOW_FRAMES {
+            return Err(broken("bounded control", status.unanswered_control));
+        }
+        Ok(())
+    }
+
+    /// Neither link ended.
+    pub(super) fn both_live(&self) -> Result<(), Broken> {
+        for end in &self.ends {
+            if let Some((at_ms, reason)) = &end.closed {
+                return Err(broken("live", format!("at {at_ms} ms: {reason}")));
+            }
         }
         Ok(())
     }
@@ -512,6 +543,11 @@ impl End {
 
 fn bytes(messages: &VecDeque<(u64, Vec<u8>)>) -> impl Iterator<Item = &Vec<u8>> {
     messages.iter().map(|(_, message)| message)
+}
+
+/// HELLO and HELLO-ACK, which no window holds: their tags are 0 and 1.
+fn is_greeting(message: &[u8]) -> bool {
+    message.starts_with(&CONTROL_MARKER) && matches!(message.get(5), Some(0 | 1))
 }
 
 /// A payload frame of at least 13 bytes that tells its class and its number.
