@@ -133,6 +133,15 @@ impl Folder {
         self.vfs.remove(&path).map_err(failed("remove", &path))
     }
 
+    /// Removes what may already be gone.
+    pub(crate) fn remove_if_there(&self, name: &str) -> Result<(), StoreError> {
+        let path = self.path.join(name);
+        match self.vfs.remove(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            removed => removed.map_err(failed("remove", &path)),
+        }
+    }
+
     pub(crate) fn flush(&self) -> Result<(), StoreError> {
         self.vfs
             .flush_folder(&self.path)

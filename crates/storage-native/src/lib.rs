@@ -7,6 +7,8 @@
 mod admin;
 pub mod files;
 mod folder;
+#[cfg(any(test, feature = "testkit"))]
+pub mod testkit;
 pub mod vfs;
 
 pub use admin::{Cleared, StoreAdmin, StoreSummary};

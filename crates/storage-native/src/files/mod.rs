@@ -10,6 +10,8 @@
 
 mod admin;
 mod envelope;
+#[cfg(any(test, feature = "testkit"))]
+pub(crate) use envelope::ENVELOPE_BYTES;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -128,7 +130,7 @@ impl FilesStore {
             } else if let Some(name) = record_of(&entry.name, MARKER_SUFFIX) {
                 self.held.entry(name).or_insert(Held::NOTHING).marked = true;
             } else if is_leftover(entry) {
-                self.folder.remove(&entry.name)?;
+                self.folder.remove_if_there(&entry.name)?;
                 self.leftovers_removed = self.leftovers_removed.saturating_add(1);
             } else if is_cleared(&entry.name) {
                 self.cleared_kept = self.cleared_kept.saturating_add(1);
@@ -249,7 +251,7 @@ impl FilesStore {
             let name = name.to_string();
             match file {
                 Some(_) => self.folder.rename(&format!("{name}{TEMP_SUFFIX}"), &name)?,
-                None => self.remove_record(&name)?,
+                None => self.folder.remove_if_there(&name)?,
             }
         }
         self.folder.flush()?;
@@ -273,14 +275,6 @@ impl FilesStore {
             self.folder.flush()?;
         }
         Ok(())
-    }
-
-    fn remove_record(&self, name: &str) -> Result<(), StoreError> {
-        let path = self.folder.path.join(name);
-        match self.folder.vfs.remove(&path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            removed => removed.map_err(failed("remove", &path)),
-        }
     }
 
     fn mark_written(&mut self, staged: &[Staged]) -> Result<(), StoreError> {

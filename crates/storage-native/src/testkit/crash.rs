@@ -1,0 +1,208 @@
+//! Crash enumeration: every prefix of a scenario's effects, every subset of those not yet
+//! durable, every tear; each image is opened again and compared with the model.
+
+use std::collections::HashSet;
+
+use super::scenario::{self, Changes, Model, Scenario};
+use super::{CrashChoices, Disk, Image, Step, Subject, name};
+
+/// What an enumeration went through.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct CrashReport {
+    /// Images that were opened again.
+    pub images: u64,
+    /// How many of them differed.
+    pub distinct: u64,
+}
+
+/// One step of a scenario that was run: which effects are its own.
+struct Span {
+    from: usize,
+    to: usize,
+    before: Model,
+    changes: Changes,
+}
+
+/// How deep and how wide to enumerate.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct CrashPlan {
+    /// Of each crash point.
+    pub choices: CrashChoices,
+    /// Of every how many images the recovery is crashed in turn; zero for none.
+    pub crash_recovery_every: u64,
+}
+
+/// Enumerates the crashes of these scenarios on one store.
+///
+/// # Errors
+/// The first violation, in words that say how to replay it.
+pub fn enumerate(
+    subject: &dyn Subject,
+    scenarios: &[Scenario],
+    plan: CrashPlan,
+) -> Result<CrashReport, String> {
+    let mut run = Enumeration {
+        subject,
+        plan,
+        report: CrashReport::default(),
+        seen: HashSet::new(),
+    };
+    for scenario in scenarios {
+        let words = |violation| {
+            let seed = plan.choices.seed;
+            format!(
+                "{}, “{}”, seed {seed}: {violation}",
+                subject.name(),
+                scenario.name
+            )
+        };
+        run.scenario(scenario).map_err(words)?;
+    }
+    run.report.distinct = run.seen.len() as u64;
+    Ok(run.report)
+}
+
+struct Enumeration<'a> {
+    subject: &'a dyn Subject,
+    plan: CrashPlan,
+    report: CrashReport,
+    seen: HashSet<[u8; 32]>,
+}
+
+impl Enumeration<'_> {
+    fn scenario(&mut self, scenario: &Scenario) -> Result<(), String> {
+        let disk = Disk::new();
+        let spans = run(self.subject, &disk, Model::new(), &scenario.steps)?;
+        self.crash_all(&disk, &spans, self.plan.crash_recovery_every)
+    }
+
+    fn crash_all(&mut self, disk: &Disk, spans: &[Span], recovery: u64) -> Result<(), String> {
+        let recording = disk.recording();
+        let mut violation = None;
+        for position in 0..=recording.len() {
+            let Some((before, in_flight)) = allowed(spans, position) else {
+                continue;
+            };
+            recording.crash_images(position, self.plan.choices, |image| {
+                if violation.is_some() || !self.seen.insert(image.digest()) {
+                    return;
+                }
+                self.report.images = self.report.images.saturating_add(1);
+                let deep = recovery != 0 && self.report.images.is_multiple_of(recovery);
+                let checked = self.check(&image, before, in_flight, deep);
+                violation = checked
+                    .err()
+                    .map(|why| format!("crash at effect {position}: {why}"));
+            });
+        }
+        violation.map_or(Ok(()), Err)
+    }
+
+    fn check(
+        &mut self,
+        image: &Image,
+        before: &Model,
+        in_flight: &Changes,
+        deep: bool,
+    ) -> Result<(), String> {
+        let disk = Disk::from_image(image);
+        let (store, scan) = scenario::open(self.subject, &disk)
+            .map_err(|error| format!("does not open: {error}"))?;
+        let shown = scenario::judge(&scan, before, in_flight)?;
+        let opened = disk.position();
+        drop(store);
+        // What was shown, and what is written then, must outlive the loss of all that is not
+        // yet durable.
+        let probe = Step::Write(vec![(name(900), Some(vec![9; 700]))]);
+        let disk = Disk::from_image(image);
+        let mut spans = vec![Span {
+            from: 0,
+            to: opened,
+            before: before.clone(),
+            changes: in_flight.clone(),
+        }];
+        spans.extend(
+            run(self.subject, &disk, shown, std::slice::from_ref(&probe))?
+                .into_iter()
+                .skip(1),
+        );
+        let recording = disk.recording();
+        let mut violation = None;
+        let nothing_kept = CrashChoices {
+            exhaustive_max: 0,
+            samples: 1,
+            seed: 0,
+        };
+        let end = spans
+            .last()
+            .map(|span| scenario::after(&span.before, &span.changes));
+        recording.crash_images(recording.len(), nothing_kept, |image| {
+            let disk = Disk::from_image(&image);
+            let judged = scenario::open(self.subject, &disk)
+                .map_err(|error| format!("does not open: {error}"))
+                .and_then(|(_, scan)| {
+                    scenario::judge(&scan, &end.clone().unwrap_or_default(), &Vec::new())
+                });
+            violation = judged.err();
+        });
+        if let Some(violation) = violation {
+            return Err(format!("after recovery and a crash: {violation}"));
+        }
+        if deep {
+            self.crash_all(&disk, &spans, 0)
+                .map_err(|violation| format!("in recovery, {violation}"))?;
+        }
+        Ok(())
+    }
+}
+
+/// What may be found after a crash at this position; nothing where no step has it.
+fn allowed(spans: &[Span], position: usize) -> Option<(&Model, &Changes)> {
+    const NONE: &Changes = &Vec::new();
+    // A step that returned is released: only its new values will do.
+    let ended = spans.iter().rev().find(|span| span.from == position);
+    if let Some(next) = ended {
+        return Some((&next.before, NONE));
+    }
+    spans
+        .iter()
+        .find(|span| span.from < position && position < span.to)
+        .map(|span| (&span.before, &span.changes))
+}
+
+/// Opens the store and takes the steps; the last span is empty and holds what is there in the
+/// end.
+fn run(
+    subject: &dyn Subject,
+    disk: &Disk,
+    model: Model,
+    steps: &[Step],
+) -> Result<Vec<Span>, String> {
+    let mut spans = Vec::new();
+    let mut model = model;
+    let mut store = None;
+    for step in std::iter::once(&Step::Reopen).chain(steps) {
+        let from = disk.position();
+        scenario::take(subject, disk, &mut store, step)
+            .map_err(|error| format!("{step:?} failed on a sound disk: {error}"))?;
+        let changes = step.changes();
+        let before = std::mem::take(&mut model);
+        model = scenario::after(&before, &changes);
+        let to = disk.position();
+        spans.push(Span {
+            from,
+            to,
+            before,
+            changes,
+        });
+    }
+    drop(store);
+    let end = disk.position();
+    spans.push(Span {
+        from: end,
+        to: end,
+        before: model,
+        changes: Vec::new(),
+    });
+    Ok(spans)
+}

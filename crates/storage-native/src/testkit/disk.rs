@@ -1,0 +1,407 @@
+//! The in-memory disk: a [`Vfs`] that records every effect and fails the call it is told to.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::effects::{Effect, Inode, Logged, Recording};
+use super::faults::{CallKind, FaultPlan, Faults, Injected};
+use super::image::{Image, Node};
+use crate::vfs::{Entry, EntryKind, OpenMode, Vfs, VfsFile};
+
+/// How many calls of each kind a disk has taken.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Calls {
+    /// Files opened to be read, and reads.
+    pub reads: u64,
+    /// Files made, writes, renames, removals.
+    pub changes: u64,
+    /// File flushes.
+    pub file_flushes: u64,
+    /// Folder flushes.
+    pub folder_flushes: u64,
+}
+
+/// A disk in memory. Clones share it.
+#[derive(Debug, Clone, Default)]
+pub struct Disk(Arc<Mutex<State>>);
+
+#[derive(Debug, Default)]
+struct State {
+    folders: BTreeSet<PathBuf>,
+    names: BTreeMap<PathBuf, Inode>,
+    contents: BTreeMap<Inode, Arc<Vec<u8>>>,
+    next_inode: Inode,
+    base: Image,
+    base_inodes: BTreeMap<PathBuf, Inode>,
+    log: Vec<Logged>,
+    calls: Calls,
+    faults: Faults,
+    locks: BTreeSet<PathBuf>,
+}
+
+impl Disk {
+    /// An empty disk.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A disk that holds this and has nothing pending.
+    pub fn from_image(image: &Image) -> Self {
+        let mut state = State::default();
+        for (path, node) in &image.nodes {
+            match node {
+                Node::Folder => {
+                    state.folders.insert(path.clone());
+                }
+                Node::File(bytes) => {
+                    let inode = state.new_inode();
+                    state.names.insert(path.clone(), inode);
+                    state.contents.insert(inode, Arc::clone(bytes));
+                }
+            }
+        }
+        state.base = image.clone();
+        state.base_inodes = state.names.clone();
+        Self(Arc::new(Mutex::new(state)))
+    }
+
+    /// This disk as a store's door.
+    pub fn vfs(&self) -> Arc<dyn Vfs> {
+        Arc::new(self.clone())
+    }
+
+    /// What the disk shows now: what a process finds that starts after another one ended, with
+    /// the system still up.
+    pub fn image(&self) -> Image {
+        self.state().image()
+    }
+
+    /// Changes what the disk holds behind every store's back, durably.
+    pub fn tamper(&self, change: impl FnOnce(&mut Image)) {
+        let mut image = self.image();
+        change(&mut image);
+        let fresh = Self::from_image(&image);
+        let mut state = self.state();
+        let mut fresh = fresh.state();
+        std::mem::swap(&mut *state, &mut *fresh);
+        state.calls = fresh.calls;
+        state.locks = std::mem::take(&mut fresh.locks);
+    }
+
+    /// How many effects and flushes were recorded.
+    pub fn position(&self) -> usize {
+        self.state().log.len()
+    }
+
+    /// Everything recorded so far.
+    pub fn recording(&self) -> Recording {
+        let state = self.state();
+        Recording {
+            base: state.base.clone(),
+            base_inodes: state.base_inodes.clone(),
+            log: state.log.clone(),
+        }
+    }
+
+    /// How many calls it has taken.
+    pub fn calls(&self) -> Calls {
+        self.state().calls
+    }
+
+    /// Lets calls fail from now on as planned.
+    pub fn fail(&self, plan: FaultPlan) {
+        self.state().faults.plan(plan);
+    }
+
+    /// Lets no call fail any more; tells whether one did since [`fail`](Self::fail).
+    pub fn heal(&self) -> bool {
+        self.state().faults.heal()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn new_inode(&mut self) -> Inode {
+        self.next_inode = self.next_inode.saturating_add(1);
+        self.next_inode
+    }
+
+    fn image(&self) -> Image {
+        let mut image = Image::default();
+        for folder in &self.folders {
+            image.nodes.insert(folder.clone(), Node::Folder);
+        }
+        for (path, inode) in &self.names {
+            let bytes = self.contents.get(inode).cloned().unwrap_or_default();
+            image.nodes.insert(path.clone(), Node::File(bytes));
+        }
+        image
+    }
+
+    fn record(&mut self, effect: Effect) {
+        self.log.push(Logged {
+            effect,
+            durable_at: None,
+            in_limbo: false,
+        });
+    }
+
+    fn change(&mut self) -> io::Result<Injected> {
+        self.calls.changes = self.calls.changes.saturating_add(1);
+        self.faults.next(CallKind::Change)
+    }
+
+    fn has_folder(&self, path: &Path) -> bool {
+        path == Path::new("/") || self.folders.contains(path)
+    }
+
+    fn need_parent(&self, path: &Path) -> io::Result<()> {
+        match path.parent() {
+            Some(parent) if self.has_folder(parent) => Ok(()),
+            _ => Err(io::ErrorKind::NotFound.into()),
+        }
+    }
+
+    fn inode_of(&self, path: &Path) -> io::Result<Inode> {
+        let inode = self.names.get(path).copied();
+        inode.ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    /// Marks what a flush covers as durable, or as in limbo when it failed.
+    fn flush(&mut self, failed: bool, covers: impl Fn(&Effect) -> bool) {
+        let position = self.log.len();
+        self.record(Effect::Flush);
+        for logged in &mut self.log {
+            if logged.durable_at.is_none() && !logged.in_limbo && covers(&logged.effect) {
+                logged.in_limbo = failed;
+                logged.durable_at = (!failed).then_some(position);
+            }
+        }
+    }
+
+    fn write(&mut self, inode: Inode, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        let offset = usize::try_from(offset).map_err(io::Error::other)?;
+        let end = offset.saturating_add(bytes.len());
+        let content = Arc::make_mut(self.contents.entry(inode).or_default());
+        if content.len() < end {
+            content.resize(end, 0);
+        }
+        if let Some(target) = content.get_mut(offset..end) {
+            target.copy_from_slice(bytes);
+        }
+        let bytes = bytes.into();
+        self.record(Effect::Write {
+            inode,
+            offset,
+            bytes,
+        });
+        Ok(())
+    }
+}
+
+impl Vfs for Disk {
+    fn create_folder(&self, path: &Path) -> io::Result<()> {
+        let mut state = self.state();
+        state.change()?;
+        if state.has_folder(path) || state.names.contains_key(path) {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        state.need_parent(path)?;
+        state.folders.insert(path.into());
+        state.record(Effect::MakeFolder(path.into()));
+        Ok(())
+    }
+
+    fn list(&self, folder: &Path) -> io::Result<Vec<Entry>> {
+        let mut state = self.state();
+        state.calls.reads = state.calls.reads.saturating_add(1);
+        state.faults.next(CallKind::Look)?;
+        if !state.has_folder(folder) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        let inside = |path: &&PathBuf| path.parent() == Some(folder);
+        let name = |path: &Path| {
+            let name = path.file_name().unwrap_or_default();
+            name.to_string_lossy().into_owned()
+        };
+        let files = state.names.iter().filter(|(path, _)| inside(path));
+        let files = files.map(|(path, inode)| Entry {
+            name: name(path),
+            kind: EntryKind::File {
+                bytes: state.contents.get(inode).map_or(0, |c| c.len() as u64),
+            },
+        });
+        let folders = state.folders.iter().filter(inside).map(|path| Entry {
+            name: name(path),
+            kind: EntryKind::Other,
+        });
+        Ok(files.chain(folders).collect())
+    }
+
+    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Box<dyn VfsFile>> {
+        let mut state = self.state();
+        if mode == OpenMode::Create {
+            state.change()?;
+            state.need_parent(path)?;
+        } else {
+            state.calls.reads = state.calls.reads.saturating_add(1);
+            state.faults.next(CallKind::Look)?;
+        }
+        if state.folders.contains(path) {
+            return Err(io::ErrorKind::IsADirectory.into());
+        }
+        let inode = match state.inode_of(path) {
+            Ok(inode) if mode == OpenMode::Create => {
+                state.contents.insert(inode, Arc::default());
+                state.record(Effect::Cut(inode));
+                inode
+            }
+            Err(_) if mode == OpenMode::Create => state.make(path),
+            found => found?,
+        };
+        drop(state);
+        Ok(self.opened(inode, None))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let mut state = self.state();
+        state.change()?;
+        state.need_parent(to)?;
+        let inode = state.inode_of(from)?;
+        if state.folders.contains(to) {
+            return Err(io::ErrorKind::IsADirectory.into());
+        }
+        state.names.remove(from);
+        state.names.insert(to.into(), inode);
+        state.record(Effect::Rename(from.into(), to.into(), inode));
+        Ok(())
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        let mut state = self.state();
+        state.change()?;
+        state.inode_of(path)?;
+        state.names.remove(path);
+        state.record(Effect::Remove(path.into()));
+        Ok(())
+    }
+
+    fn flush_folder(&self, folder: &Path) -> io::Result<()> {
+        let mut state = self.state();
+        state.calls.folder_flushes = state.calls.folder_flushes.saturating_add(1);
+        state.faults.next(CallKind::FolderFlush)?;
+        // A failed folder flush loses nothing that a later one cannot still make durable: the
+        // entries are the file system's own journal's, not pages that were given up.
+        let inside = |path: &Path| path.parent() == Some(folder);
+        state.flush(false, |effect| match effect {
+            Effect::MakeFolder(path) | Effect::Make(path, _) | Effect::Remove(path) => inside(path),
+            Effect::Rename(_, to, _) => inside(to),
+            Effect::Cut(_) | Effect::Write { .. } | Effect::Flush => false,
+        });
+        Ok(())
+    }
+
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn VfsFile>> {
+        let mut state = self.state();
+        state.change()?;
+        state.need_parent(path)?;
+        if state.locks.contains(path) {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        let inode = match state.inode_of(path) {
+            Ok(inode) => inode,
+            Err(_) => state.make(path),
+        };
+        state.locks.insert(path.into());
+        drop(state);
+        Ok(self.opened(inode, Some(path.into())))
+    }
+}
+
+impl State {
+    fn make(&mut self, path: &Path) -> Inode {
+        let inode = self.new_inode();
+        self.names.insert(path.into(), inode);
+        self.contents.insert(inode, Arc::default());
+        self.record(Effect::Make(path.into(), inode));
+        inode
+    }
+}
+
+impl Disk {
+    fn opened(&self, inode: Inode, lock: Option<PathBuf>) -> Box<dyn VfsFile> {
+        Box::new(OpenFile {
+            disk: self.clone(),
+            inode,
+            lock,
+        })
+    }
+}
+
+#[derive(Debug)]
+struct OpenFile {
+    disk: Disk,
+    inode: Inode,
+    lock: Option<PathBuf>,
+}
+
+impl Drop for OpenFile {
+    fn drop(&mut self) {
+        if let Some(lock) = &self.lock {
+            self.disk.state().locks.remove(lock);
+        }
+    }
+}
+
+impl VfsFile for OpenFile {
+    fn read_at(&mut self, into: &mut [u8], offset: u64) -> io::Result<usize> {
+        let mut state = self.disk.state();
+        state.calls.reads = state.calls.reads.saturating_add(1);
+        let injected = state.faults.next(CallKind::Read)?;
+        let content = state.contents.get(&self.inode).cloned().unwrap_or_default();
+        let offset = usize::try_from(offset).map_err(io::Error::other)?;
+        let rest = content.get(offset..).unwrap_or_default();
+        let taken = injected.shortened(into.len().min(rest.len()));
+        for (to, from) in into.iter_mut().zip(rest.iter().take(taken)) {
+            *to = *from;
+        }
+        Ok(taken)
+    }
+
+    fn write_at(&mut self, from: &[u8], offset: u64) -> io::Result<usize> {
+        let mut state = self.disk.state();
+        state.calls.changes = state.calls.changes.saturating_add(1);
+        match state.faults.next(CallKind::Write) {
+            Ok(injected) => {
+                let taken = injected.shortened(from.len());
+                state.write(self.inode, offset, from.get(..taken).unwrap_or_default())?;
+                Ok(taken)
+            }
+            Err(error) => {
+                // A failed write may have written some of it.
+                if error.kind() != io::ErrorKind::Interrupted {
+                    let part = from.get(..from.len() / 2).unwrap_or_default();
+                    state.write(self.inode, offset, part)?;
+                }
+                Err(error)
+            }
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let inode = self.inode;
+        let mut state = self.disk.state();
+        state.calls.file_flushes = state.calls.file_flushes.saturating_add(1);
+        let injected = state.faults.next(CallKind::FileFlush);
+        state.flush(injected.is_err(), |effect| match effect {
+            Effect::Write { inode: of, .. } | Effect::Cut(of) => *of == inode,
+            _ => false,
+        });
+        injected.map(drop)
+    }
+}

@@ -1,0 +1,309 @@
+//! What a disk was told to do, and what a crash may leave of it.
+//!
+//! An effect is durable once a flush of its file or folder came after it and succeeded. A
+//! crash keeps every durable effect and any subset of the others, in order; of a write it may
+//! keep any part that the tears below cut out. What a failed flush was to make durable stays
+//! optional for ever: a later flush that succeeds says nothing about it.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::Seeded;
+use super::image::{Image, Node};
+
+/// The unit that a device writes whole or not at all.
+const SECTOR_BYTES: usize = 512;
+
+pub(super) type Inode = u64;
+
+/// One effect, in the order of the calls.
+#[derive(Debug, Clone)]
+pub(super) enum Effect {
+    MakeFolder(PathBuf),
+    Make(PathBuf, Inode),
+    Cut(Inode),
+    Write {
+        inode: Inode,
+        offset: usize,
+        bytes: Arc<[u8]>,
+    },
+    Rename(PathBuf, PathBuf, Inode),
+    Remove(PathBuf),
+    /// A flush: no effect of its own, but a point in time.
+    Flush,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Logged {
+    pub(super) effect: Effect,
+    /// The position of the flush that made it durable.
+    pub(super) durable_at: Option<usize>,
+    /// A failed flush was to make it durable.
+    pub(super) in_limbo: bool,
+}
+
+/// A disk's contents at some moment and every effect since.
+#[derive(Debug, Clone)]
+pub struct Recording {
+    pub(super) base: Image,
+    pub(super) base_inodes: BTreeMap<PathBuf, Inode>,
+    pub(super) log: Vec<Logged>,
+}
+
+/// How much of what a crash may leave is tried.
+#[derive(Debug, Clone, Copy)]
+pub struct CrashChoices {
+    /// Up to this many effects not yet durable, every subset of them is tried.
+    pub exhaustive_max: u32,
+    /// Above it, this many subsets are drawn.
+    pub samples: u32,
+    /// What they are drawn from.
+    pub seed: u64,
+}
+
+impl Default for CrashChoices {
+    fn default() -> Self {
+        Self {
+            exhaustive_max: 8,
+            samples: 64,
+            seed: 0,
+        }
+    }
+}
+
+/// What a crash leaves of one write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kept {
+    Nothing,
+    Whole,
+    FirstHalf,
+    LastHalf,
+    AllButFirstSector,
+    AllButLastSector,
+    EverySecondSector,
+    /// The file grew, and the bytes did not arrive.
+    LengthAlone,
+}
+
+const TEARS: [Kept; 6] = [
+    Kept::FirstHalf,
+    Kept::LastHalf,
+    Kept::AllButFirstSector,
+    Kept::AllButLastSector,
+    Kept::EverySecondSector,
+    Kept::LengthAlone,
+];
+
+impl Recording {
+    /// How many effects and flushes were recorded.
+    pub fn len(&self) -> usize {
+        self.log.len()
+    }
+
+    /// Whether nothing was recorded.
+    pub fn is_empty(&self) -> bool {
+        self.log.is_empty()
+    }
+
+    /// Visits every image that a crash after the first `position` effects may leave, as far as
+    /// `choices` go.
+    pub fn crash_images(
+        &self,
+        position: usize,
+        choices: CrashChoices,
+        mut visit: impl FnMut(Image),
+    ) {
+        let pending: Vec<usize> = (0..position.min(self.log.len()))
+            .filter(|&index| self.is_pending(index, position))
+            .collect();
+        let count = u32::try_from(pending.len()).unwrap_or(u32::MAX);
+        let mut kept = vec![Kept::Nothing; pending.len()];
+        if count <= choices.exhaustive_max {
+            for subset in 0..1_u64 << count {
+                fill(&mut kept, subset);
+                visit(self.replay(position, &pending, &kept));
+                self.torn(position, &pending, &mut kept, &mut visit);
+            }
+        } else {
+            let mut chance = Seeded::new(choices.seed ^ position as u64);
+            for sample in 0..choices.samples {
+                for kept in &mut kept {
+                    *kept = draw(&mut chance, sample);
+                }
+                visit(self.replay(position, &pending, &kept));
+            }
+        }
+    }
+
+    fn is_pending(&self, index: usize, position: usize) -> bool {
+        self.log.get(index).is_some_and(|logged| {
+            !matches!(logged.effect, Effect::Flush)
+                && logged.durable_at.is_none_or(|at| at >= position)
+        })
+    }
+
+    /// Each kept write torn in each way, one at a time.
+    fn torn(
+        &self,
+        position: usize,
+        pending: &[usize],
+        kept: &mut [Kept],
+        visit: &mut impl FnMut(Image),
+    ) {
+        for (at, index) in pending.iter().enumerate() {
+            let is_write = matches!(
+                self.log.get(*index).map(|logged| &logged.effect),
+                Some(Effect::Write { .. })
+            );
+            if !is_write || kept.get(at) != Some(&Kept::Whole) {
+                continue;
+            }
+            for tear in TEARS {
+                kept.iter_mut()
+                    .skip(at)
+                    .take(1)
+                    .for_each(|kept| *kept = tear);
+                visit(self.replay(position, pending, kept));
+            }
+            kept.iter_mut()
+                .skip(at)
+                .take(1)
+                .for_each(|kept| *kept = Kept::Whole);
+        }
+    }
+
+    fn replay(&self, position: usize, pending: &[usize], kept: &[Kept]) -> Image {
+        let mut disk = Replayed::of(&self.base, &self.base_inodes);
+        let mut choices = pending.iter().zip(kept).peekable();
+        for (index, logged) in self.log.iter().take(position).enumerate() {
+            let kept = choices
+                .next_if(|(pending, _)| **pending == index)
+                .map_or(Kept::Whole, |(_, kept)| *kept);
+            if kept != Kept::Nothing {
+                disk.apply(&logged.effect, kept);
+            }
+        }
+        disk.into_image()
+    }
+}
+
+fn fill(kept: &mut [Kept], subset: u64) {
+    for (bit, kept) in kept.iter_mut().enumerate() {
+        *kept = match subset >> bit & 1 {
+            0 => Kept::Nothing,
+            _ => Kept::Whole,
+        };
+    }
+}
+
+/// The first two samples are nothing and everything.
+fn draw(chance: &mut Seeded, sample: u32) -> Kept {
+    match (sample, chance.below(16)) {
+        (0, _) => Kept::Nothing,
+        (1, _) | (_, 8..=13) => Kept::Whole,
+        (_, 0..=7) => Kept::Nothing,
+        (_, tear) => match tear.wrapping_add(chance.below(3)) % 6 {
+            0 => Kept::FirstHalf,
+            1 => Kept::LastHalf,
+            2 => Kept::AllButFirstSector,
+            3 => Kept::AllButLastSector,
+            4 => Kept::EverySecondSector,
+            _ => Kept::LengthAlone,
+        },
+    }
+}
+
+/// A disk on which a log is played again.
+struct Replayed {
+    folders: Vec<PathBuf>,
+    names: BTreeMap<PathBuf, Inode>,
+    contents: BTreeMap<Inode, Arc<Vec<u8>>>,
+}
+
+impl Replayed {
+    fn of(base: &Image, inodes: &BTreeMap<PathBuf, Inode>) -> Self {
+        let mut disk = Self {
+            folders: Vec::new(),
+            names: inodes.clone(),
+            contents: BTreeMap::new(),
+        };
+        for (path, node) in &base.nodes {
+            match (node, inodes.get(path)) {
+                (Node::File(bytes), Some(inode)) => {
+                    disk.contents.insert(*inode, Arc::clone(bytes));
+                }
+                _ => disk.folders.push(path.clone()),
+            }
+        }
+        disk
+    }
+
+    fn apply(&mut self, effect: &Effect, kept: Kept) {
+        match effect {
+            Effect::MakeFolder(path) => self.folders.push(path.clone()),
+            Effect::Make(path, inode) => {
+                self.names.insert(path.clone(), *inode);
+            }
+            Effect::Cut(inode) => {
+                self.contents.insert(*inode, Arc::default());
+            }
+            Effect::Write {
+                inode,
+                offset,
+                bytes,
+            } => {
+                let content = self.contents.entry(*inode).or_default();
+                write_kept(Arc::make_mut(content), *offset, bytes, kept);
+            }
+            Effect::Rename(from, to, inode) => {
+                self.names.remove(from);
+                self.names.insert(to.clone(), *inode);
+            }
+            Effect::Remove(path) => {
+                self.names.remove(path);
+            }
+            Effect::Flush => {}
+        }
+    }
+
+    fn into_image(self) -> Image {
+        let mut image = Image::default();
+        for folder in self.folders {
+            image.nodes.insert(folder, Node::Folder);
+        }
+        for (path, inode) in self.names {
+            let bytes = self.contents.get(&inode).cloned().unwrap_or_default();
+            image.nodes.insert(path, Node::File(bytes));
+        }
+        image.drop_orphans();
+        image
+    }
+}
+
+fn write_kept(content: &mut Vec<u8>, offset: usize, bytes: &[u8], kept: Kept) {
+    let end = offset.saturating_add(bytes.len());
+    let half = (bytes.len() / 2).next_multiple_of(SECTOR_BYTES);
+    let last = bytes.len().saturating_sub(1) / SECTOR_BYTES;
+    let arrives = |sector: usize| match kept {
+        Kept::Whole => true,
+        Kept::Nothing | Kept::LengthAlone => false,
+        Kept::FirstHalf => sector.saturating_mul(SECTOR_BYTES) < half,
+        Kept::LastHalf => sector.saturating_mul(SECTOR_BYTES) >= half,
+        Kept::AllButFirstSector => sector != 0,
+        Kept::AllButLastSector => sector != last,
+        Kept::EverySecondSector => sector.is_multiple_of(2),
+    };
+    if content.len() < end {
+        content.resize(end, 0);
+    }
+    let target = content.get_mut(offset..end).unwrap_or_default();
+    let sectors = target
+        .chunks_mut(SECTOR_BYTES)
+        .zip(bytes.chunks(SECTOR_BYTES));
+    for (sector, (to, from)) in sectors.enumerate() {
+        if arrives(sector) {
+            to.copy_from_slice(from);
+        }
+    }
+}
