@@ -84,6 +84,9 @@ impl Folder {
                 cause: format!("it has {} but no file `{KIND_FILE}`", entry.name),
             });
         }
+        if settings.is_none() {
+            flush_above(vfs.as_ref(), path)?;
+        }
         let folder = Self {
             vfs,
             path: path.to_owned(),
@@ -185,26 +188,35 @@ fn kind_text(vfs: &dyn Vfs, path: &Path) -> Result<Option<(StoreKind, String)>, 
     Ok(Some((kind, settings.to_owned())))
 }
 
-/// Makes the folder and every missing one above it, each durable in its parent.
+/// Makes the folder and every missing one above it.
 fn create_folders(vfs: &dyn Vfs, path: &Path) -> Result<(), StoreError> {
     match vfs.create_folder(path) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            let parent = parent_of(path)
-                .ok_or(error)
-                .map_err(failed("create", path))?;
+            let parent = path.parent().filter(|parent| *parent != path);
+            let parent = parent.ok_or(error).map_err(failed("create", path))?;
             create_folders(vfs, parent)?;
-            vfs.create_folder(path).map_err(failed("create", path))?;
+            vfs.create_folder(path).map_err(failed("create", path))
         }
-        made => made.map_err(failed("create", path))?,
+        made => made.map_err(failed("create", path)),
     }
-    let parent = parent_of(path).unwrap_or(Path::new("."));
-    vfs.flush_folder(parent).map_err(failed("flush", parent))
 }
 
-fn parent_of(path: &Path) -> Option<&Path> {
-    path.parent()
-        .filter(|parent| !parent.as_os_str().is_empty())
+/// Makes the folder durable in its parent, and so on upwards, whoever made them: an earlier
+/// process may have ended between making them and flushing. A folder above that may not be
+/// read is not one that a node made.
+fn flush_above(vfs: &dyn Vfs, path: &Path) -> Result<(), StoreError> {
+    for folder in path.ancestors().skip(1) {
+        let folder = match folder.as_os_str().is_empty() {
+            true => Path::new("."),
+            false => folder,
+        };
+        match vfs.flush_folder(folder) {
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => break,
+            flushed => flushed.map_err(failed("flush", folder))?,
+        }
+    }
+    Ok(())
 }
 
 fn take_lock(vfs: &dyn Vfs, folder: &Path) -> Result<Box<dyn VfsFile>, StoreError> {

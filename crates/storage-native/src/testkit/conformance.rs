@@ -88,7 +88,7 @@ pub fn law_release(subject: &dyn Subject) -> Checked {
     let nothing_kept = CrashChoices {
         exhaustive_max: 0,
         samples: 1,
-        seed: 0,
+        ..CrashChoices::default()
     };
     for version in 0..8 {
         let changes = vec![put(version % 3, version), put(7, version)];

@@ -9,9 +9,9 @@ use super::{CrashChoices, Disk, Image, Step, Subject, name};
 /// What an enumeration went through.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct CrashReport {
-    /// Images that were opened again.
-    pub images: u64,
-    /// How many of them differed.
+    /// Images that a crash may leave, many of them alike.
+    pub visited: u64,
+    /// Images that differed from every other and were opened again.
     pub distinct: u64,
 }
 
@@ -58,7 +58,6 @@ pub fn enumerate(
         };
         run.scenario(scenario).map_err(words)?;
     }
-    run.report.distinct = run.seen.len() as u64;
     Ok(run.report)
 }
 
@@ -83,12 +82,19 @@ impl Enumeration<'_> {
             let Some((before, in_flight)) = allowed(spans, position) else {
                 continue;
             };
-            recording.crash_images(position, self.plan.choices, |image| {
+            // Inside a step, a crash before the last effect left what an earlier prefix did.
+            let last_kept = !spans.iter().any(|span| span.from == position);
+            let choices = CrashChoices {
+                last_kept,
+                ..self.plan.choices
+            };
+            recording.crash_images(position, choices, |image| {
+                self.report.visited = self.report.visited.saturating_add(1);
                 if violation.is_some() || !self.seen.insert(image.digest()) {
                     return;
                 }
-                self.report.images = self.report.images.saturating_add(1);
-                let deep = recovery != 0 && self.report.images.is_multiple_of(recovery);
+                self.report.distinct = self.report.distinct.saturating_add(1);
+                let deep = recovery != 0 && self.report.distinct.is_multiple_of(recovery);
                 let checked = self.check(&image, before, in_flight, deep);
                 violation = checked
                     .err()
@@ -131,7 +137,7 @@ impl Enumeration<'_> {
         let nothing_kept = CrashChoices {
             exhaustive_max: 0,
             samples: 1,
-            seed: 0,
+            ..CrashChoices::default()
         };
         let end = spans
             .last()

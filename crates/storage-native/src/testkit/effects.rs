@@ -60,6 +60,8 @@ pub struct CrashChoices {
     pub samples: u32,
     /// What they are drawn from.
     pub seed: u64,
+    /// The last effect is kept: without it, the images are those of the prefix before.
+    pub last_kept: bool,
 }
 
 impl Default for CrashChoices {
@@ -68,6 +70,7 @@ impl Default for CrashChoices {
             exhaustive_max: 8,
             samples: 64,
             seed: 0,
+            last_kept: false,
         }
     }
 }
@@ -118,9 +121,14 @@ impl Recording {
             .filter(|&index| self.is_pending(index, position))
             .collect();
         let count = u32::try_from(pending.len()).unwrap_or(u32::MAX);
+        if choices.last_kept && pending.last() != position.checked_sub(1).as_ref() {
+            return;
+        }
         let mut kept = vec![Kept::Nothing; pending.len()];
         if count <= choices.exhaustive_max {
-            for subset in 0..1_u64 << count {
+            let subsets = 1_u64 << count;
+            let first = if choices.last_kept { subsets / 2 } else { 0 };
+            for subset in first..subsets {
                 fill(&mut kept, subset);
                 visit(self.replay(position, &pending, &kept));
                 self.torn(position, &pending, &mut kept, &mut visit);
