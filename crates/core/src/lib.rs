@@ -11,6 +11,7 @@ pub mod ids;
 pub mod lane;
 pub mod replay;
 pub mod store;
+pub mod transaction;
 pub mod wire;
 
 pub use fault::{Coded, Fault};

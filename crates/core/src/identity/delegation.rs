@@ -158,7 +158,12 @@ impl Delegation {
             let wanted = context.network;
             return Err(self.refuse(DelegationReason::WrongNetwork { wanted, found }));
         }
-        let live = self.terms.life.check(context.now_ms, DELEGATION_TTL_MAX_MS);
+        self.check_life(context.now_ms)
+    }
+
+    /// Checks life alone.
+    pub(crate) fn check_life(&self, now_ms: u64) -> Result<(), DelegationError> {
+        let live = self.terms.life.check(now_ms, DELEGATION_TTL_MAX_MS);
         live.map_err(|error| self.refuse(error.into()))
     }
 

@@ -17,6 +17,7 @@ mod delegatee;
 mod delegation;
 mod did_key;
 mod life;
+mod signer;
 mod verified;
 
 pub use account::{Account, AccountKey, KeyError, KeyKind};
@@ -27,6 +28,7 @@ pub use delegation::{
 };
 pub use libp2p_identity::PeerId;
 pub use life::{CLOCK_SKEW_MS, Life, LifeError};
+pub use signer::{OtherDelegatee, Signer};
 pub use verified::{Checked, Verified, VerifyContext};
 
 pub(crate) use verified::sealed;

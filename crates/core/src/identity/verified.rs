@@ -1,6 +1,7 @@
 //! The proof that a value passed its checks.
 
 use crate::ids::NetworkId;
+use crate::wire::cbor::{Encode, Writer};
 use std::ops::Deref;
 
 /// What every check needs to know.
@@ -67,5 +68,12 @@ impl<T: Checked> Deref for Verified<T> {
 
     fn deref(&self) -> &T {
         &self.value
+    }
+}
+
+/// As the value alone: that it was verified here is nobody else's proof.
+impl<T: Checked + Encode> Encode for Verified<T> {
+    fn encode(&self, writer: &mut Writer) {
+        self.value.encode(writer);
     }
 }
