@@ -17,8 +17,8 @@ fn numbered(number: u64, heard: u64, says: Numbered) -> ControlFrame {
     }
 }
 
-#[test]
-fn golden_control_frames() {
+/// One of each control frame, and its bytes.
+pub(super) fn golden_vectors() -> [(ControlFrame, &'static str); 7] {
     let hello = Hello {
         network: NetworkId(7),
         windows: Windows::default(),
@@ -29,7 +29,7 @@ fn golden_control_frames() {
         taken_bytes: [100, 200, 300, 70_000],
         drained_bytes: 70_600,
     };
-    let vectors = [
+    [
         (
             ControlFrame::Hello(Class::E2e, hello),
             "4f764c63 83 00 02 83 07 82 1a00040000 1a00080000 \
@@ -47,8 +47,12 @@ fn golden_control_frames() {
         ),
         (numbered(1, 0, Numbered::Ping), "4f764c63 83 05 01 00"),
         (numbered(2, 9, Numbered::Pong(9)), "4f764c63 84 06 02 09 09"),
-    ];
-    for (frame, digits) in vectors {
+    ]
+}
+
+#[test]
+fn golden_control_frames() {
+    for (frame, digits) in golden_vectors() {
         let bytes = hex::decode(digits.replace(' ', "")).unwrap();
         assert_eq!(hex::encode(frame.to_frame()), hex::encode(&bytes));
         let Ok(Frame::Control(body)) = Frame::split(&bytes) else {

@@ -7,4 +7,5 @@
 mod frames;
 mod hostile;
 mod laws;
+mod page;
 mod pair;
