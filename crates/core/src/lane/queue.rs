@@ -21,6 +21,8 @@ pub(super) struct Outbound {
     control_run: u8,
     /// The lower class whose turn is next.
     next: Class,
+    /// Lanes that refused a frame and have not told since that they have room.
+    refused: PerLane<bool>,
     rules: Rules,
 }
 
@@ -30,18 +32,32 @@ impl Outbound {
             lanes: PerLane::default(),
             control_run: 0,
             next: Class::Storage,
+            refused: PerLane::default(),
             rules,
         }
     }
 
     /// Appends a frame to its lane, if the lane's reserve or the shared places have room.
     pub(super) fn push(&mut self, class: Class, frame: Vec<u8>) -> Result<(), SendError> {
-        let queued = self.queued(class);
-        if queued >= self.reserve(class) && self.shared_used() >= self.shared() {
+        if !self.has_room(class) {
+            *self.refused.of_mut(class) = true;
+            let queued = self.queued(class);
             return Err(SendError::LaneFull { class, queued });
         }
         self.lanes.of_mut(class).push_back(frame);
         Ok(())
+    }
+
+    /// A lane that refused a frame and now has room; told once for any number of refusals.
+    pub(super) fn poll_room(&mut self) -> Option<Class> {
+        let roomy = |&class: &Class| *self.refused.of(class) && self.has_room(class);
+        let class = Class::ALL.into_iter().find(roomy)?;
+        *self.refused.of_mut(class) = false;
+        Some(class)
+    }
+
+    fn has_room(&self, class: Class) -> bool {
+        self.queued(class) < self.reserve(class) || self.shared_used() < self.shared()
     }
 
     /// Takes the next frame among the lanes whose head, of this many bytes, `may_leave`.
@@ -158,6 +174,18 @@ mod tests {
                 Err(SendError::LaneFull { class, queued })
             );
         }
+    }
+
+    #[test]
+    fn a_lane_that_refused_tells_once_that_it_has_room() {
+        let mut outbound = Outbound::new(Rules::PROTOCOL);
+        fill(&mut outbound, Class::E2e);
+        assert!(outbound.push(Class::E2e, vec![0]).is_err());
+        assert_eq!(outbound.poll_room(), None);
+        outbound.take(|_, _| true).unwrap();
+        assert_eq!(outbound.poll_room(), Some(Class::E2e));
+        assert_eq!(outbound.poll_room(), None);
+        assert_eq!(outbound.push(Class::E2e, vec![0]), Ok(()));
     }
 
     #[test]

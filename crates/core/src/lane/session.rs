@@ -84,6 +84,11 @@ pub enum SessionEvent {
         /// The whole frame, its marker included.
         bytes: Vec<u8>,
     },
+    /// A lane that refused a frame ([`SendError::LaneFull`]) has room again.
+    Room {
+        /// The lane.
+        class: Class,
+    },
     /// The link ended; the driver closes the transport. Comes once, last, after every frame that
     /// came.
     Closed {
@@ -281,6 +286,9 @@ impl Session {
         if let Some(peer) = self.peer.filter(|_| self.open_untold) {
             self.open_untold = false;
             return Some(SessionEvent::Open { peer });
+        }
+        if let Some(class) = self.outbound.poll_room() {
+            return Some(SessionEvent::Room { class });
         }
         if self.was_opened() {
             for turn in 0..Class::ALL.len() {

@@ -86,7 +86,7 @@ impl Lone {
             match self.0.poll_event() {
                 Some(SessionEvent::Closed { reason }) => return (Some(reason), frames),
                 Some(SessionEvent::Frame { .. }) => frames += 1,
-                Some(SessionEvent::Open { .. }) => {}
+                Some(SessionEvent::Open { .. } | SessionEvent::Room { .. }) => {}
                 None => return (None, frames),
             }
         }

@@ -384,6 +384,7 @@ impl Pair {
                         *end.takes_next_ms.of_mut(class) = self.now_ms + end.pause_ms(class);
                     }
                 }
+                SessionEvent::Room { .. } => {}
                 SessionEvent::Closed { reason } => {
                     end.closed = Some((self.now_ms, reason));
                     self.drop_transport(side);
