@@ -1,7 +1,7 @@
 //! The laws of a link between honest ends, and for each a session with one rule broken that it
 //! catches.
 
-use super::pair::{Broken, Net, Pair, Rng, Takes};
+use super::pair::{self, Broken, Net, Pair, Rng, Takes};
 use crate::ids::Class;
 use crate::lane::bounds::{
     GONE_MS, LANE_IN_FLIGHT_MAX, LANE_WINDOW_FRAMES, LINK_WINDOW_MIN_BYTES, PROBE_IDLE_MS,
@@ -33,8 +33,7 @@ fn caught(run: impl Fn(u64) -> Result<(), Broken>) -> Option<&'static str> {
 }
 
 fn broken<T>(law: &'static str, what: impl std::fmt::Debug) -> Result<T, Broken> {
-    let what = format!("{what:?}");
-    Err(Broken { law, what })
+    Err(pair::broken(law, format_args!("{what:?}")))
 }
 
 /// Queues as many frames as a lane takes, at most `frames`.

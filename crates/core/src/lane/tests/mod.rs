@@ -7,5 +7,6 @@
 mod frames;
 mod hostile;
 mod laws;
+mod mesh;
 mod page;
 mod pair;

@@ -70,6 +70,7 @@ fn the_page_shows_every_control_frame() {
 fn the_page_names_every_law() {
     let sources = [
         include_str!("laws.rs"),
+        include_str!("mesh.rs"),
         include_str!("hostile.rs"),
         include_str!("frames.rs"),
         include_str!("../queue.rs"),

@@ -30,7 +30,7 @@ impl fmt::Display for Broken {
     }
 }
 
-fn broken(law: &'static str, what: impl fmt::Display) -> Broken {
+pub(super) fn broken(law: &'static str, what: impl fmt::Display) -> Broken {
     let what = what.to_string();
     Broken { law, what }
 }
@@ -242,6 +242,18 @@ impl Pair {
         self.ends[side].session.close(self.now_ms);
     }
 
+    /// The application of this side takes the lane's oldest frame, if it holds one.
+    pub(super) fn take_one(&mut self, side: usize, class: Class) -> bool {
+        let end = &mut self.ends[side];
+        let held = end.held.of_mut(class);
+        if *held == 0 {
+            return false;
+        }
+        *held -= 1;
+        end.session.taken(class, self.now_ms);
+        true
+    }
+
     /// Runs until `done`, nothing is left to happen, or so much time has passed.
     pub(super) fn run_until(
         &mut self,
@@ -275,7 +287,7 @@ impl Pair {
     }
 
     /// Lets happen all that is due now, until nothing more is.
-    fn settle(&mut self) -> Result<(), Broken> {
+    pub(super) fn settle(&mut self) -> Result<(), Broken> {
         for _ in 0..STEPS_MAX {
             let mut moved = false;
             for side in 0..2 {
@@ -502,7 +514,7 @@ impl Pair {
     }
 
     /// When something is next due.
-    fn next_ms(&self) -> Option<u64> {
+    pub(super) fn next_ms(&self) -> Option<u64> {
         let mut next_ms: Option<u64> = None;
         let mut soonest = |at_ms: u64| {
             next_ms = Some(next_ms.map_or(at_ms, |next_ms| next_ms.min(at_ms)));
