@@ -1,0 +1,1 @@
+//! Programs and criterion benches that measure Overlane.

@@ -1,0 +1,91 @@
+//! What a side may be asked to stay under: bytes and open ranges of a message, ids named to the application.
+
+use crate::bounds::{
+    IDLIST_LIMIT, IDS_PER_RANGE_MAX, MESSAGE_BYTES, MESSAGE_BYTES_MIN, OPEN_RANGES_MIN,
+    OPEN_RANGES_PLAIN_PEER, PUSH_IDS, RANGES_MAX,
+};
+
+/// Limits of the messages one side makes. Below all of them its answers are the plain ones, byte for byte.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    message_bytes: usize,
+    open_ranges: usize,
+    push_ids: usize,
+    push_bytes: u64,
+    peer_has_planner: bool,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            message_bytes: MESSAGE_BYTES,
+            open_ranges: RANGES_MAX,
+            push_ids: PUSH_IDS,
+            push_bytes: u64::MAX,
+            peer_has_planner: true,
+        }
+    }
+}
+
+impl Limits {
+    /// Messages of at most this many bytes, [`MESSAGE_BYTES_MIN`] at least. Derive it from the transport's own limit.
+    #[must_use]
+    pub fn message_bytes(mut self, bytes: usize) -> Self {
+        self.message_bytes = bytes.max(MESSAGE_BYTES_MIN);
+        self
+    }
+
+    /// At most this many ranges that are not skipped, between [`OPEN_RANGES_MIN`] and [`RANGES_MAX`].
+    #[must_use]
+    pub fn open_ranges(mut self, ranges: usize) -> Self {
+        self.open_ranges = ranges.clamp(OPEN_RANGES_MIN, RANGES_MAX);
+        self
+    }
+
+    /// At most this many ids pushed for one message, or sent for one answer.
+    #[must_use]
+    pub fn push_ids(mut self, ids: usize) -> Self {
+        self.push_ids = ids;
+        self
+    }
+
+    /// At most this many bytes of envelopes pushed for one message, as sized by the caller; one envelope at least.
+    #[must_use]
+    pub fn push_bytes(mut self, bytes: u64) -> Self {
+        self.push_bytes = bytes;
+        self
+    }
+
+    /// For a peer that answers plainly whatever it costs: few open ranges, so that its range budget never binds
+    /// and the exchange always ends. Slower: use it when the peer is not known to plan.
+    #[must_use]
+    pub fn for_plain_peer(self) -> Self {
+        let mut limits = self.open_ranges(self.open_ranges.min(OPEN_RANGES_PLAIN_PEER));
+        limits.peer_has_planner = false;
+        limits
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.message_bytes
+    }
+
+    pub(crate) fn open(&self) -> usize {
+        self.open_ranges
+    }
+
+    pub(crate) fn ids(&self) -> usize {
+        self.push_ids
+    }
+
+    pub(crate) fn envelope_bytes(&self) -> u64 {
+        self.push_bytes
+    }
+
+    /// Ids a planned answer names instead of splitting: as many as let the byte and the range limit bind together.
+    pub(crate) fn planned_list(&self) -> usize {
+        if !self.peer_has_planner {
+            return IDLIST_LIMIT;
+        }
+        (self.message_bytes / (RANGES_MAX * 34)).clamp(IDLIST_LIMIT, IDS_PER_RANGE_MAX)
+    }
+}
