@@ -1,5 +1,11 @@
 //! What the tests of this crate share.
-#![allow(dead_code, missing_docs, unreachable_pub)]
+#![allow(
+    dead_code,
+    missing_docs,
+    unreachable_pub,
+    reason = "each test uses its part"
+)]
+#![allow(clippy::unwrap_used, reason = "a failing helper fails the test")]
 
 use overlane_recon::pair::{Event, Relay, Side, reconcile};
 use overlane_recon::{Id, Item, ItemSet, Limits, Patience, Report};
