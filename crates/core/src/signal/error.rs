@@ -96,12 +96,13 @@ impl Coded for SignalError {
     fn fault(&self) -> Fault {
         match self {
             Self::Delegation(error) => error.fault(),
-            Self::Refused { refusal, .. } => match refusal {
-                SignalRefusal::Life(_)
-                | SignalRefusal::BeforeFloor { .. }
-                | SignalRefusal::GuardFull => Fault::RefusedByBound,
-                _ => Fault::PeerMisbehaved,
-            },
+            Self::Refused {
+                refusal:
+                    SignalRefusal::Life(_)
+                    | SignalRefusal::BeforeFloor { .. }
+                    | SignalRefusal::GuardFull,
+                ..
+            } => Fault::RefusedByBound,
             _ => Fault::PeerMisbehaved,
         }
     }
