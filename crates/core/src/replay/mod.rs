@@ -6,18 +6,41 @@
 //! records of one store, and nothing that depends on a record is released before the batch that
 //! holds it is durable. Sources: seed 1 (transaction replay); protocol decisions 2 to 5.
 
+mod admissible;
+mod bounds;
+mod clock;
+mod counters;
 mod custody;
+mod engine;
+mod forks;
 mod lease;
+mod outcome;
+mod quota;
 pub mod record;
+mod refusal;
 mod slots;
 mod spent;
+mod unrestorable;
+mod volatile;
 mod window;
 
+pub use bounds::Bound;
+pub use clock::{Now, WITNESS_LIFE_MS, WITNESS_WITHIN_MS};
+pub use counters::Counters;
 pub use custody::{CUSTODY_CAPACITY, CustodyEntry};
+pub use engine::{
+    Batch, BatchId, Engine, EngineConfig, LEASE_LIFE_MS, NotInFlight, SIGN_WITHIN_MS,
+};
+pub use forks::{FORK_LOG_CAPACITY, HEADER_MAX_BYTES, HEADER_RING_CAPACITY};
 pub use lease::{LEASE_SEQUENCES, Lease, RESERVATION_MAX, START_SHIFT, SequencesExhausted};
+pub use outcome::{Admitted, Candidate, Custodial, Outcome, Reservation, Ticket};
+pub use quota::{Bucket, QUOTA_RECORDS, QuotaLimits, QuotaRefusal};
+pub use refusal::{Forked, PENDING_MAX, Refusal};
 pub use slots::{
     INBOX_SHARE, Introducer, OWN_SHARE, SLOT_FLOOR, SLOT_POOL, SLOTS, STREAM_CAPACITY, SUCCESSORS,
     Share, ShareFull, Slot, slot_count,
 };
-pub use spent::{MAIL_LIFE_MAX_MS, Now, PROOF_LIFE_MAX_MS, RIPE_MS, SKEW_MS, spent_ms};
+pub use spent::{MAIL_LIFE_MAX_MS, RIPE_MS, spent_ms};
+pub use unrestorable::{Bad, Unrestorable};
+pub use volatile::{DELEGATING_NAMESPACES, VOLATILE_STREAMS};
 pub use window::{InvalidWindow, Verdict, WINDOW_SLOTS, Window, observe};

@@ -122,7 +122,7 @@ impl Share {
 }
 
 /// The accounts of every introducer.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(super) struct Slots {
     /// By slot number: streams charged, and the peer connected there.
     slots: Vec<Account>,
@@ -133,6 +133,7 @@ pub(super) struct Slots {
     over_floor: usize,
     pool: usize,
     connected: usize,
+    fullest_ever: usize,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -151,7 +152,20 @@ impl Slots {
             over_floor: 0,
             pool: 0,
             connected: 0,
+            fullest_ever: 0,
         }
+    }
+
+    /// The same connections in the same slots, charged with nothing.
+    pub(super) fn without_charges(&self) -> Self {
+        let count = u16::try_from(self.slots.len()).unwrap_or(u16::MAX);
+        let mut fresh = Self::new(count);
+        for (to, from) in fresh.slots.iter_mut().zip(&self.slots) {
+            to.peer = from.peer;
+        }
+        fresh.connected = self.connected;
+        fresh.fullest_ever = self.fullest_ever;
+        fresh
     }
 
     /// Gives a connection the cleanest free slot: the one that is charged least.
@@ -228,6 +242,7 @@ impl Slots {
                     let streams = account.streams;
                     self.pool += usize::from(streams > SLOT_FLOOR);
                     self.over_floor += usize::from(streams == SLOT_FLOOR + 1);
+                    self.fullest_ever = self.fullest_ever.max(streams);
                 }
             },
         }
@@ -280,6 +295,11 @@ impl Slots {
     pub(super) fn fullest(&self) -> usize {
         let charged = self.slots.iter().map(|account| account.streams);
         charged.max().unwrap_or(0)
+    }
+
+    /// The most streams any slot has been charged.
+    pub(super) const fn fullest_ever(&self) -> usize {
+        self.fullest_ever
     }
 
     fn account_mut(&mut self, slot: Slot) -> Option<&mut Account> {

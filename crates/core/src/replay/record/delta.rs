@@ -157,6 +157,12 @@ impl ReceiverRecord {
         Ok(())
     }
 
+    /// The mail in custody under this sequence.
+    pub(in crate::replay) fn custody_entry(&self, sequence: u64) -> Option<&CustodyEntry> {
+        let place = self.custody_place(sequence).ok()?;
+        self.custody.get(place)
+    }
+
     fn custody_place(&self, sequence: u64) -> Result<usize, usize> {
         self.custody
             .binary_search_by_key(&sequence, |entry| entry.sequence)
@@ -259,7 +265,7 @@ impl Op {
         }
     }
 
-    const fn misfit(&self) -> DeltaError {
+    pub(in crate::replay) const fn misfit(&self) -> DeltaError {
         DeltaError::Misfit { op: self.name() }
     }
 }

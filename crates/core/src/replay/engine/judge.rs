@@ -1,0 +1,285 @@
+//! Judging: one serialised boundary in which a transaction is classified, charged and staged.
+//!
+//! Law (boundary): what a refusal costs is nothing. The order is: bad records, the window, custody,
+//! the floors, the introducer's share, the quota; only when none refuses does anything change. Replays,
+//! forks and stale transactions are refused by the window, so before the quota.
+
+use super::state::State;
+use crate::identity::CLOCK_SKEW_MS;
+use crate::ids::{Class, StreamKey};
+use crate::replay::clock::Now;
+use crate::replay::custody::{CUSTODY_CAPACITY, CustodyEntry};
+use crate::replay::lease::{Lease, RESERVATION_MAX};
+use crate::replay::outcome::Candidate;
+use crate::replay::record::{Op, ReceiverRecord, Table};
+use crate::replay::refusal::{Forked, Refusal};
+use crate::replay::slots::{Introducer, STREAM_CAPACITY, Slot};
+use crate::replay::spent::spent_ms;
+use crate::replay::volatile::VOLATILE_STREAMS;
+use crate::replay::window::{Verdict, Window, observe};
+use crate::transaction::PROOF_TTL_MAX_MS;
+
+/// How long a lease may be used; after it the next reservation writes a new spent instant.
+pub const LEASE_LIFE_MS: u64 = 3_600_000;
+
+/// How long after its reservation a sequence may be signed and still be covered by the lease's
+/// spent instant.
+pub const SIGN_WITHIN_MS: u64 = 60_000;
+
+/// What becomes of a transaction that is not refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Judged {
+    /// It enters a window.
+    Admit { verdict: Verdict, local: bool },
+    /// It is mail, and is in custody.
+    Hold(Verdict),
+}
+
+impl State {
+    /// Hears a fresh transaction as a witness of the wall clock: one that advances a retained
+    /// stream and came over a live connection.
+    pub(super) fn hear(&mut self, item: &impl Candidate, introducer: Introducer, now: Now) {
+        let retained = self.tables.receivers.get(&item.stream());
+        let fresh = retained.is_some_and(|it| it.record.window.high() < item.sequence());
+        if fresh && matches!(introducer, Introducer::Slot(_)) {
+            self.witness.hear(item.issued_ms(), now);
+        }
+    }
+
+    /// Judges a transaction and, unless it is refused, stages what it changes.
+    pub(super) fn judge(
+        &mut self,
+        item: &impl Candidate,
+        introducer: Introducer,
+        now: Now,
+    ) -> Result<Judged, Refusal> {
+        if let Some(slot) = self.link_local(item, introducer) {
+            return self.judge_link_local(item, slot, now);
+        }
+        let (stream, sequence, digest) = (item.stream(), item.sequence(), item.digest());
+        let mail = introducer == Introducer::Inbox;
+        let item_spent_ms = spent_ms(stream.class, item.last_ms());
+        let Some(receiver) = self.tables.receivers.get(&stream) else {
+            self.check_new(item, introducer, item_spent_ms, now)?;
+            self.charge(item, now)?;
+            let entry = CustodyEntry {
+                sequence,
+                digest,
+                spent_ms: item_spent_ms,
+            };
+            let record = ReceiverRecord {
+                stream,
+                version: 1,
+                window: Window::first(sequence, digest),
+                custody: mail.then_some(entry).into_iter().collect(),
+                introducer,
+                spent_ms: item_spent_ms,
+            };
+            self.create_receiver(record, now);
+            return Ok(judged(mail, Verdict::First));
+        };
+        let verdict = receiver.record.window.classify(sequence, digest);
+        if verdict == Verdict::Replay && in_custody(receiver.record.custody_entry(sequence), item) {
+            return Ok(Judged::Hold(verdict));
+        }
+        refuse_verdict(verdict, item)?;
+        if mail {
+            self.check_mail(item, item_spent_ms, now.wall_ms)?;
+        }
+        self.charge(item, now)?;
+        let op = Op::Admit {
+            sequence,
+            digest,
+            spent_ms: item_spent_ms,
+            custody: mail,
+        };
+        match self.change_receiver(stream, op, Some(now)) {
+            Ok(()) => Ok(judged(mail, verdict)),
+            // The window admits what it classified so; were it otherwise, fail closed.
+            Err(_) => Err(Refusal::Replay { stream, sequence }),
+        }
+    }
+
+    /// Takes a mail out of custody.
+    pub(super) fn take(&mut self, item: &impl Candidate) -> Result<(), Refusal> {
+        let (stream, sequence) = (item.stream(), item.sequence());
+        let held = self.tables.receivers.get(&stream);
+        let entry = held.and_then(|it| it.record.custody_entry(sequence));
+        let op = Op::LeaveCustody { sequence };
+        if in_custody(entry, item) && self.change_receiver(stream, op, None).is_ok() {
+            return Ok(());
+        }
+        Err(Refusal::NotInCustody { stream, sequence })
+    }
+
+    /// Reserves sequences of a sender stream, and leases more where they outrun the lease.
+    pub(super) fn reserve(
+        &mut self,
+        stream: StreamKey,
+        count: u64,
+        now: Now,
+    ) -> Result<u64, Refusal> {
+        if !(1..=RESERVATION_MAX).contains(&count) {
+            return Err(Refusal::ReservationSize { count });
+        }
+        let exhausted = |_| Refusal::SequencesExhausted { stream };
+        let held = self.tables.senders.get(&stream);
+        let mut lease = match held {
+            Some(sender) => sender.lease,
+            None => {
+                self.check_available(Table::Sender, &stream)?;
+                if self.tables.senders_used() >= STREAM_CAPACITY {
+                    return Err(Refusal::SenderStreamsFull { stream });
+                }
+                Lease::start(now.wall_ms, self.tables.floor.sender_end).map_err(exhausted)?
+            }
+        };
+        let (leased_to, covered_ms) = held.map_or((None, 0), |sender| {
+            (Some(sender.lease.end()), sender.record.spent_ms)
+        });
+        let first = lease.reserve(count).map_err(exhausted)?;
+        let signed_ms = now.wall_ms.saturating_add(SIGN_WITHIN_MS);
+        let last_ms = signed_ms.saturating_add(PROOF_TTL_MAX_MS);
+        let renew = leased_to != Some(lease.end()) || spent_ms(stream.class, last_ms) > covered_ms;
+        let renewed_ms = spent_ms(stream.class, last_ms.saturating_add(LEASE_LIFE_MS));
+        self.set_lease(stream, lease, renew.then_some(renewed_ms), now);
+        Ok(first)
+    }
+
+    /// Whether the record that this stream has, or would have, restores.
+    pub(super) fn check_available(&self, table: Table, stream: &StreamKey) -> Result<(), Refusal> {
+        if self.tables.unrestorable.is_empty() {
+            return Ok(());
+        }
+        let record = table.record_name(stream);
+        match self.tables.unrestorable.get(&record) {
+            None => Ok(()),
+            Some(bad) => Err(Refusal::StreamUnavailable {
+                table,
+                stream: *stream,
+                record,
+                bad: bad.clone(),
+            }),
+        }
+    }
+
+    fn check_new(
+        &self,
+        item: &impl Candidate,
+        introducer: Introducer,
+        item_spent_ms: u64,
+        now: Now,
+    ) -> Result<(), Refusal> {
+        let stream = item.stream();
+        self.check_available(Table::Receiver, &stream)?;
+        let floor_ms = self.tables.floor.mail_ms;
+        if introducer == Introducer::Inbox {
+            self.check_available(Table::Floor, &stream)?;
+            self.check_mail(item, item_spent_ms, now.wall_ms.max(floor_ms))?;
+        } else if item.last_ms().saturating_add(CLOCK_SKEW_MS) < floor_ms
+            && !self.witness.confirms(now)
+        {
+            return Err(Refusal::ClockSuspect { stream, floor_ms });
+        }
+        let used = self.tables.receivers_used();
+        let share = self.tables.slots.check(introducer, used);
+        share.map_err(|full| Refusal::StreamShareFull { stream, full })
+    }
+
+    fn check_mail(
+        &self,
+        item: &impl Candidate,
+        item_spent_ms: u64,
+        floor_ms: u64,
+    ) -> Result<(), Refusal> {
+        let stream = item.stream();
+        if item_spent_ms < floor_ms {
+            let sequence = item.sequence();
+            return Err(Refusal::SpentMail {
+                stream,
+                sequence,
+                floor_ms,
+            });
+        }
+        match self.tables.custody.first() {
+            Some(&(earliest_ms, ..)) if self.tables.custody.len() >= CUSTODY_CAPACITY => {
+                Err(Refusal::RelayCustodyFull {
+                    stream,
+                    earliest_ms,
+                })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn link_local(&self, item: &impl Candidate, introducer: Introducer) -> Option<Slot> {
+        let Introducer::Slot(slot) = introducer else {
+            return None;
+        };
+        let stream = item.stream();
+        let own = self.tables.slots.peer(slot) == Some(stream.origin);
+        let local =
+            own && stream.class == Class::Application && self.volatile.delegates(item.namespace());
+        local.then_some(slot)
+    }
+
+    fn judge_link_local(
+        &mut self,
+        item: &impl Candidate,
+        slot: Slot,
+        now: Now,
+    ) -> Result<Judged, Refusal> {
+        let (stream, sequence, digest) = (item.stream(), item.sequence(), item.digest());
+        let mut window = self.volatile.window(slot, &stream).cloned();
+        if window.is_none() && self.volatile.streams(slot) >= VOLATILE_STREAMS {
+            return Err(Refusal::LinkLocalStreamsFull { stream });
+        }
+        let verdict = observe(&mut window, sequence, digest);
+        refuse_verdict(verdict, item)?;
+        self.charge(item, now)?;
+        if let Some(window) = window {
+            self.set_window(slot, stream, window);
+        }
+        let local = true;
+        Ok(Judged::Admit { verdict, local })
+    }
+
+    fn charge(&mut self, item: &impl Candidate, now: Now) -> Result<(), Refusal> {
+        let stream = item.stream();
+        self.charge_quota(stream, item.data_bytes(), now)
+            .map_err(|quota| Refusal::Quota { stream, quota })
+    }
+}
+
+fn judged(mail: bool, verdict: Verdict) -> Judged {
+    if mail {
+        Judged::Hold(verdict)
+    } else {
+        let local = false;
+        Judged::Admit { verdict, local }
+    }
+}
+
+fn in_custody(entry: Option<&CustodyEntry>, item: &impl Candidate) -> bool {
+    entry.is_some_and(|entry| entry.digest == item.digest())
+}
+
+fn refuse_verdict(verdict: Verdict, item: &impl Candidate) -> Result<(), Refusal> {
+    let (stream, sequence) = (item.stream(), item.sequence());
+    match verdict {
+        Verdict::First | Verdict::Advance { .. } | Verdict::Late => Ok(()),
+        Verdict::Replay => Err(Refusal::Replay { stream, sequence }),
+        Verdict::Stale { lowest } => Err(Refusal::Stale {
+            stream,
+            sequence,
+            lowest,
+        }),
+        Verdict::Fork { accepted, offered } => Err(Refusal::Fork(Box::new(Forked {
+            stream,
+            sequence,
+            accepted,
+            offered,
+            accepted_header: None,
+        }))),
+    }
+}

@@ -1,0 +1,7 @@
+//! The laws of replay protection, on the production engine.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
+
+mod support;
+
+mod group_commit;
+mod window;
