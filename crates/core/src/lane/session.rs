@@ -245,7 +245,7 @@ impl Session {
     /// # Errors
     /// [`SendError`]; the frame was not queued.
     pub fn send(&mut self, class: Class, frame: Vec<u8>) -> Result<(), SendError> {
-        if matches!(self.phase, Phase::Closing | Phase::Ended) {
+        if !self.takes_frames() {
             return Err(SendError::Ended);
         }
         match Frame::split(&frame) {
@@ -287,7 +287,11 @@ impl Session {
             self.open_untold = false;
             return Some(SessionEvent::Open { peer });
         }
-        if let Some(class) = self.outbound.poll_room() {
+        if let Some(class) = self
+            .takes_frames()
+            .then(|| self.outbound.poll_room())
+            .flatten()
+        {
             return Some(SessionEvent::Room { class });
         }
         if self.was_opened() {
@@ -464,6 +468,10 @@ impl Session {
         self.phase = Phase::Ended;
         self.outbound.clear();
         self.ended = Some(reason);
+    }
+
+    fn takes_frames(&self) -> bool {
+        matches!(self.phase, Phase::Opening | Phase::Open)
     }
 
     fn was_opened(&self) -> bool {

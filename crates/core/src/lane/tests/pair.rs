@@ -12,7 +12,9 @@ use crate::lane::bounds::{
     LINK_WINDOW_MESSAGES, QUEUED_MAX,
 };
 use crate::lane::rules::Rules;
-use crate::lane::{CloseReason, PerLane, SendError, Session, SessionConfig, SessionEvent, Windows};
+use crate::lane::{
+    CloseReason, PerLane, Phase, SendError, Session, SessionConfig, SessionEvent, Windows,
+};
 use crate::wire::frame::{CONTROL_MARKER, PAYLOAD_MARKER};
 
 pub(super) const NETWORK: NetworkId = NetworkId(7);
@@ -92,6 +94,8 @@ pub(super) struct End {
     /// Payload frames queued, and payload frames that came, a lane.
     pub(super) queued: PerLane<u64>,
     pub(super) came: PerLane<u64>,
+    /// How often a lane that had refused told that it has room.
+    pub(super) rooms: PerLane<u64>,
     pub(super) opened_ms: Option<u64>,
     pub(super) closed: Option<(u64, CloseReason)>,
 }
@@ -170,6 +174,7 @@ impl Pair {
                 held: PerLane::default(),
                 queued: PerLane::default(),
                 came: PerLane::default(),
+                rooms: PerLane::default(),
                 opened_ms: None,
                 closed: None,
             }
@@ -396,7 +401,12 @@ impl Pair {
                         *end.takes_next_ms.of_mut(class) = self.now_ms + end.pause_ms(class);
                     }
                 }
-                SessionEvent::Room { .. } => {}
+                SessionEvent::Room { class } => {
+                    if !matches!(end.session.phase(), Phase::Opening | Phase::Open) {
+                        return Err(broken("room", "told on a link that takes no frames"));
+                    }
+                    *end.rooms.of_mut(class) += 1;
+                }
                 SessionEvent::Closed { reason } => {
                     end.closed = Some((self.now_ms, reason));
                     self.drop_transport(side);
