@@ -227,14 +227,14 @@ impl AccountKey {
         }
     }
 
-    /// Whether `signature` is this key's over `transcript`: strict Ed25519, or secp256k1 with a low
+    /// Whether `signature` is this key's over `message`: strict Ed25519, or secp256k1 with a low
     /// `s` in DER.
-    pub(super) fn verifies(&self, transcript: &[u8; 32], signature: &[u8]) -> bool {
+    pub(super) fn verifies(&self, message: &[u8], signature: &[u8]) -> bool {
         match &self.inner {
             Inner::Ed25519(key) => signature
                 .try_into()
-                .is_ok_and(|bytes| verify_strict(key, transcript, &Signature(bytes))),
-            Inner::Secp256k1(key) => key.verify(transcript, signature),
+                .is_ok_and(|bytes| verify_strict(key, message, &Signature(bytes))),
+            Inner::Secp256k1(key) => key.verify(message, signature),
         }
     }
 }

@@ -117,11 +117,7 @@ pub(super) fn strict_key(bytes: &[u8; 32]) -> Option<VerifyingKey> {
 }
 
 /// RFC 8032 without cofactor: `R` compared as bytes, `s` below the order, no small-order point.
-pub(super) fn verify_strict(
-    key: &VerifyingKey,
-    transcript: &[u8; 32],
-    signature: &Signature,
-) -> bool {
+pub(super) fn verify_strict(key: &VerifyingKey, message: &[u8], signature: &Signature) -> bool {
     let signature = ed25519_dalek::Signature::from_bytes(&signature.0);
-    key.verify_strict(transcript, &signature).is_ok()
+    key.verify_strict(message, &signature).is_ok()
 }

@@ -18,6 +18,8 @@ mod delegation;
 mod did_key;
 mod life;
 mod signer;
+#[cfg(test)]
+mod vectors;
 mod verified;
 
 pub use account::{Account, AccountKey, KeyError, KeyKind};
