@@ -3,5 +3,8 @@
 
 mod support;
 
+mod bad_records;
 mod group_commit;
+mod leases;
+mod model;
 mod window;
