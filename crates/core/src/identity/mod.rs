@@ -5,8 +5,8 @@
 //! it: the delegatee proves that it holds its key, so nobody attaches an account to a key of
 //! another's.
 //!
-//! Law (rotation keeps the stream): what a delegatee signs belongs to its account's [`Did`], so any
-//! number of delegations over one account feed the same streams.
+//! Law (rotation keeps the stream): what a delegatee signs belongs to its account's
+//! [`Did`](crate::Did), so any number of delegations over one account feed the same streams.
 //!
 //! Law (one verifier): [`Verified`] is made in one place, by its value's own checks.
 //!

@@ -2,9 +2,7 @@
 
 use crate::ids::Class;
 use crate::wire::bounds::{DATA_MAX_BYTES, NAMESPACE_MAX_BYTES};
-use crate::wire::cbor::{
-    CborError, CborReason, Decode, Encode, Reader, Writer, from_slice, to_vec,
-};
+use crate::wire::cbor::{CborError, CborReason, Decode, Encode, Reader, Writer, from_slice};
 use std::sync::OnceLock;
 
 /// The name of an application protocol: text of at most [`NAMESPACE_MAX_BYTES`].
@@ -135,11 +133,6 @@ pub struct Data {
 }
 
 impl Data {
-    /// The data that says `message`; `None` if it is over [`DATA_MAX_BYTES`].
-    pub fn new(message: &Message<'_>) -> Option<Self> {
-        Self::parse(to_vec(message)).ok()
-    }
-
     /// The data in `bytes`.
     ///
     /// # Errors

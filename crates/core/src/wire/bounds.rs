@@ -11,7 +11,7 @@ pub const MARKER_BYTES: usize = 4;
 pub const CONTROL_FRAME_MAX_BYTES: usize = 1024;
 
 /// What a payload adds to its data at most: marker, two inline delegations, two proofs, relay
-/// fields, digests and heads. A golden test measures the true figure, which is below this.
+/// fields, digests and heads. The largest payload is built in a test, and fits.
 pub const PAYLOAD_OVERHEAD_MAX_BYTES: usize = 2 * 1024;
 
 /// The most data one payload frame carries. Larger messages are cut into chunks.
