@@ -36,8 +36,9 @@ use webrtc::peer_connection::{
     SettingEngine, SettingEngineBuilder,
 };
 
+use super::count::Held;
 use super::sdp::{self, Fingerprint, Reach};
-use super::socket::{Held, LinkRuntime, RECEIVE_BUFFER_WANTED_BYTES, byte_window};
+use super::socket::{LinkRuntime, RECEIVE_BUFFER_WANTED_BYTES, byte_window};
 use super::transport::{
     Connector, EVENTS_MAX, Ended, Opened, SEND_BUFFER_MAX_BYTES, Transport, TransportError,
     TransportEvent,
@@ -249,6 +250,8 @@ async fn drain(class: Class, channel: Arc<dyn DataChannel>, events: mpsc::Sender
             return;
         }
     }
+    // Whatever stopped the stack, a driver that died without a word included.
+    let _ = events.send(TransportEvent::Ended(Ended::Closed)).await;
 }
 
 /// Turns the connection's state into the event that ends it, and holds the certificate that DTLS

@@ -16,11 +16,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use tokio::sync::watch;
+use overlane_core::lane::bounds::{LINK_WINDOW_DEFAULT_BYTES, LINK_WINDOW_MIN_BYTES};
 use webrtc::runtime::{
     AsyncInterval, AsyncTcpListener, AsyncTcpStream, AsyncUdpSocket, JoinHandle, RecvMeta, Runtime,
     TokioRuntime, Transmit,
 };
+
+use super::count::{Counted, Held};
 
 /// The receive buffer that every link socket asks for.
 pub const RECEIVE_BUFFER_WANTED_BYTES: usize = 4 * 1024 * 1024;
@@ -28,27 +30,20 @@ pub const RECEIVE_BUFFER_WANTED_BYTES: usize = 4 * 1024 * 1024;
 /// The receive buffer that an untuned Linux grants.
 pub const RECEIVE_BUFFER_UNTUNED_BYTES: usize = 208 * 1024;
 
-/// The byte window of a link whose socket got all it asked for.
-pub const BYTE_WINDOW_MAX: u32 = 512 * 1024;
-
-/// The byte window of a link whose socket got what an untuned system grants, or less.
-pub const BYTE_WINDOW_MIN: u32 = 128 * 1024;
-
 /// A window takes at most this fraction of the granted receive buffer: the kernel charges a
 /// datagram more than its bytes, and control frames come on top of the window.
 const WINDOW_FRACTION: usize = 8;
 
-const _: () = assert!(RECEIVE_BUFFER_WANTED_BYTES / WINDOW_FRACTION == BYTE_WINDOW_MAX as usize);
-const _: () = assert!((BYTE_WINDOW_MIN as usize) < RECEIVE_BUFFER_UNTUNED_BYTES);
+const _: () =
+    assert!(RECEIVE_BUFFER_WANTED_BYTES / WINDOW_FRACTION == LINK_WINDOW_DEFAULT_BYTES as usize);
+const _: () = assert!((LINK_WINDOW_MIN_BYTES as usize) < RECEIVE_BUFFER_UNTUNED_BYTES);
 
-/// The byte window that fits a receive buffer of `granted_bytes`.
-///
-/// It never falls below [`BYTE_WINDOW_MIN`], which one frame and its successor need: a smaller
-/// buffer costs retransmissions, not correctness.
+/// The byte window that fits a receive buffer of `granted_bytes`. It never falls below
+/// [`LINK_WINDOW_MIN_BYTES`]: a smaller buffer costs retransmissions, not correctness.
 pub fn byte_window(granted_bytes: usize) -> u32 {
     u32::try_from(granted_bytes / WINDOW_FRACTION)
-        .unwrap_or(BYTE_WINDOW_MAX)
-        .clamp(BYTE_WINDOW_MIN, BYTE_WINDOW_MAX)
+        .unwrap_or(LINK_WINDOW_DEFAULT_BYTES)
+        .clamp(LINK_WINDOW_MIN_BYTES, LINK_WINDOW_DEFAULT_BYTES)
 }
 
 /// Asks for `wanted_bytes` of receive buffer and tells what the kernel granted.
@@ -62,60 +57,6 @@ fn size_receive_buffer(socket: &UdpSocket, wanted_bytes: usize) -> io::Result<us
     } else {
         told_bytes
     })
-}
-
-/// What all links of a node hold of the operating system.
-#[derive(Debug, Clone)]
-pub struct Held {
-    drivers: Arc<watch::Sender<usize>>,
-    sockets: Arc<watch::Sender<usize>>,
-}
-
-impl Default for Held {
-    fn default() -> Self {
-        Self {
-            drivers: Arc::new(watch::Sender::new(0)),
-            sockets: Arc::new(watch::Sender::new(0)),
-        }
-    }
-}
-
-impl Held {
-    /// Connection drivers that run.
-    pub fn drivers(&self) -> usize {
-        *self.drivers.borrow()
-    }
-
-    /// UDP sockets that are open: one file descriptor each, one for each link or half-open link.
-    pub fn sockets(&self) -> usize {
-        *self.sockets.borrow()
-    }
-
-    /// Resolves once no driver runs and no socket is open.
-    pub async fn all_released(&self) {
-        let mut drivers = self.drivers.subscribe();
-        let mut sockets = self.sockets.subscribe();
-        // The senders live in `self`, so neither wait can fail.
-        let _ = drivers.wait_for(|held| *held == 0).await;
-        let _ = sockets.wait_for(|held| *held == 0).await;
-    }
-}
-
-/// One of something counted in a [`Held`], until dropped.
-#[derive(Debug)]
-struct Counted(Arc<watch::Sender<usize>>);
-
-impl Counted {
-    fn one_of(count: &Arc<watch::Sender<usize>>) -> Self {
-        count.send_modify(|held| *held += 1);
-        Self(Arc::clone(count))
-    }
-}
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        self.0.send_modify(|held| *held -= 1);
-    }
 }
 
 /// A gate on the datagrams of one connection, for tests that make a peer vanish: while it is
@@ -167,7 +108,7 @@ impl LinkRuntime {
 
 impl Runtime for LinkRuntime {
     fn spawn(&self, future: Pin<Box<dyn Future<Output = ()> + Send>>) -> Box<dyn JoinHandle> {
-        let counted = Counted::one_of(&self.held.drivers);
+        let counted = self.held.drivers.one();
         self.inner.spawn(Box::pin(async move {
             let _counted = counted;
             future.await;
@@ -179,7 +120,7 @@ impl Runtime for LinkRuntime {
         self.granted_bytes.store(granted_bytes, Ordering::Release);
         Ok(Arc::new(LinkSocket {
             inner: self.inner.wrap_udp_socket(socket)?,
-            _counted: Counted::one_of(&self.held.sockets),
+            _counted: self.held.sockets.one(),
             #[cfg(test)]
             cable: self.cable.clone(),
         }))
@@ -282,11 +223,11 @@ mod tests {
 
     #[test]
     fn the_window_is_chosen_from_what_the_kernel_granted() {
-        assert_eq!(byte_window(RECEIVE_BUFFER_WANTED_BYTES), BYTE_WINDOW_MAX);
+        assert_eq!(byte_window(RECEIVE_BUFFER_WANTED_BYTES), LINK_WINDOW_DEFAULT_BYTES);
         assert_eq!(byte_window(2 * 1024 * 1024), 256 * 1024);
-        assert_eq!(byte_window(RECEIVE_BUFFER_UNTUNED_BYTES), BYTE_WINDOW_MIN);
-        assert_eq!(byte_window(0), BYTE_WINDOW_MIN);
-        assert_eq!(byte_window(usize::MAX), BYTE_WINDOW_MAX);
+        assert_eq!(byte_window(RECEIVE_BUFFER_UNTUNED_BYTES), LINK_WINDOW_MIN_BYTES);
+        assert_eq!(byte_window(0), LINK_WINDOW_MIN_BYTES);
+        assert_eq!(byte_window(usize::MAX), LINK_WINDOW_DEFAULT_BYTES);
     }
 
     #[test]

@@ -5,14 +5,16 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use overlane_core::lane::bounds::LINK_WINDOW_MIN_BYTES;
 use overlane_core::wire::bounds::FRAME_MAX_BYTES;
 use overlane_core::{Class, Coded};
 use tokio::sync::mpsc;
 
 use super::must;
+use crate::link::count::Held;
 use crate::link::connection::{Connection, ConnectionConfig, WebRtc};
 use crate::link::sdp::{self, Reach, SdpError};
-use crate::link::socket::{BYTE_WINDOW_MIN, Held, RECEIVE_BUFFER_UNTUNED_BYTES};
+use crate::link::socket::RECEIVE_BUFFER_UNTUNED_BYTES;
 use crate::link::transport::{
     Ended, SEND_BUFFER_MAX_BYTES, Transport, TransportError, TransportEvent,
 };
@@ -183,7 +185,7 @@ async fn the_timeouts_of_a_node_notice_within_ten_seconds() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn closing_tells_the_peer_and_releases_everything() {
     let (a, mut b) = connected(&ConnectionConfig::default()).await;
-    assert_eq!(a.held.sockets(), 1);
+    assert_eq!(a.held.sockets.now(), 1);
     a.connection.close().await;
     a.connection.close().await;
     must("the release", a.held.all_released()).await;
@@ -198,7 +200,7 @@ async fn closing_tells_the_peer_and_releases_everything() {
 async fn dropping_an_end_leaves_no_driver_and_no_socket() {
     let (a, b) = connected(&ConnectionConfig::default()).await;
     let (a_held, b_held) = (a.held.clone(), b.held.clone());
-    assert_eq!((a_held.drivers(), a_held.sockets()), (1, 1));
+    assert_eq!((a_held.drivers.now(), a_held.sockets.now()), (1, 1));
     drop((a, b));
     must("the release", a_held.all_released()).await;
     must("the release", b_held.all_released()).await;
@@ -239,7 +241,7 @@ async fn the_window_is_chosen_from_the_granted_buffer() {
     };
     let end = End::new(&small).await;
     assert_eq!(end.connection.granted_bytes(), RECEIVE_BUFFER_UNTUNED_BYTES);
-    assert_eq!(end.connection.byte_window(), BYTE_WINDOW_MIN);
+    assert_eq!(end.connection.byte_window(), LINK_WINDOW_MIN_BYTES);
     let end = End::new(&ConnectionConfig::default()).await;
     let granted_bytes = end.connection.granted_bytes();
     assert!(granted_bytes > 0);

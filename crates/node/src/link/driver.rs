@@ -1,0 +1,369 @@
+//! One link at work: a task that drives its session over its transport.
+//!
+//! Laws: what comes off a channel is taken at once, whatever waits for the node (a transport event
+//! is never left lying for want of a place elsewhere); a class's messages reach its channel in the
+//! session's order, one at a time; frames are told before the end of their link is.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use overlane_core::lane::{CloseReason, PerLane, SendError, Session, SessionEvent, SessionStatus};
+use overlane_core::{Class, Did};
+use tokio::sync::mpsc::error::TrySendError;
+use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::time::Instant;
+
+use super::count::Counted;
+use super::error::DownReason;
+use super::id::LinkId;
+use super::links::{LinkEvent, Shared};
+use super::transport::{Transport, TransportError, TransportEvent};
+
+/// Transport events that are taken in a row before the session is asked what it wants.
+const EVENTS_AT_ONCE: usize = 64;
+
+/// What of a link its handles share with its driver.
+#[derive(Debug)]
+pub(super) struct Link {
+    pub(super) id: LinkId,
+    pub(super) peer: Did,
+    /// Where this node asked for it; `None` if the peer offered.
+    pub(super) dialed_url: Option<String>,
+    pub(super) byte_window: u32,
+    session: Mutex<Session>,
+    /// Why this node ends it, if for another reason than that it was told to close it.
+    fate: Mutex<Option<DownReason>>,
+    wake: Notify,
+    epoch: Instant,
+}
+
+impl Link {
+    pub(super) fn new(
+        id: LinkId,
+        peer: Did,
+        dialed_url: Option<String>,
+        byte_window: u32,
+        session: Session,
+        epoch: Instant,
+    ) -> Self {
+        Self {
+            id,
+            peer,
+            dialed_url,
+            byte_window,
+            session: Mutex::new(session),
+            fate: Mutex::new(None),
+            wake: Notify::new(),
+            epoch,
+        }
+    }
+
+    pub(super) fn send(&self, class: Class, frame: Vec<u8>) -> Result<(), SendError> {
+        self.session().send(class, frame)?;
+        self.wake.notify_one();
+        Ok(())
+    }
+
+    pub(super) fn taken(&self, class: Class) {
+        let now_ms = self.now_ms();
+        self.session().taken(class, now_ms);
+        self.wake.notify_one();
+    }
+
+    /// Ends the link in order: what is queued leaves first, if it is open.
+    pub(super) fn close(&self) {
+        let now_ms = self.now_ms();
+        self.session().close(now_ms);
+        self.wake.notify_one();
+    }
+
+    /// As [`Self::close`], for a reason of this node's own.
+    pub(super) fn end(&self, reason: DownReason) {
+        lock(&self.fate).get_or_insert(reason);
+        self.close();
+    }
+
+    pub(super) fn status(&self) -> SessionStatus {
+        self.session().status()
+    }
+
+    fn session(&self) -> MutexGuard<'_, Session> {
+        lock(&self.session)
+    }
+
+    fn now_ms(&self) -> u64 {
+        u64::try_from(self.epoch.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+}
+
+/// The value behind a lock that no panic can leave half-changed: every change is one call.
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Told once: the link is open, or why it will not be.
+pub(super) type OpenedSender = oneshot::Sender<Result<(), DownReason>>;
+
+/// A place for one more event, being waited for.
+type Reserving = Pin<Box<dyn Future<Output = Option<mpsc::OwnedPermit<LinkEvent>>> + Send>>;
+
+type Sending =
+    FuturesUnordered<Pin<Box<dyn Future<Output = (Class, Result<(), TransportError>)> + Send>>>;
+
+/// Drives one link until it is down.
+pub(super) struct Driver {
+    link: Arc<Link>,
+    shared: Arc<Shared>,
+    transport: Arc<dyn Transport>,
+    transport_events: mpsc::Receiver<TransportEvent>,
+    opened: Option<OpenedSender>,
+    /// Messages of the session that wait for their channel; the session bounds them.
+    outbox: PerLane<VecDeque<Vec<u8>>>,
+    /// Channels with a message on its way into the send buffer.
+    busy: PerLane<bool>,
+    sending: Sending,
+    /// An event the node had no place for yet.
+    pending: Option<LinkEvent>,
+    reserving: Option<Reserving>,
+    /// The node hears no events any more.
+    deaf: bool,
+    /// How the transport ended, if it did.
+    transport_ended: Option<DownReason>,
+    _task: Counted,
+}
+
+impl Driver {
+    pub(super) fn new(
+        link: Arc<Link>,
+        shared: Arc<Shared>,
+        transport: Arc<dyn Transport>,
+        transport_events: mpsc::Receiver<TransportEvent>,
+        opened: OpenedSender,
+    ) -> Self {
+        let task = shared.held.tasks.one();
+        Self {
+            link,
+            shared,
+            transport,
+            transport_events,
+            opened: Some(opened),
+            outbox: PerLane::default(),
+            busy: PerLane::default(),
+            sending: FuturesUnordered::new(),
+            pending: None,
+            reserving: None,
+            deaf: false,
+            transport_ended: None,
+            _task: task,
+        }
+    }
+
+    /// Runs the link to its end. Nothing of it is left afterwards.
+    pub(super) async fn run(mut self) {
+        let reason = loop {
+            if let Some(reason) = self.turn() {
+                break reason;
+            }
+            self.wait().await;
+        };
+        self.sending.clear();
+        self.transport.close().await;
+        let (link, peer) = (self.link.id, self.link.peer);
+        tracing::debug!(%link, %peer, %reason, "link down");
+        lock(&self.shared.registry).remove(link);
+        self.shared.changed();
+        match self.opened.take() {
+            Some(opened) => drop(opened.send(Err(reason))),
+            None => {
+                let down = LinkEvent::Down { link, peer, reason };
+                // Only a node that hears nothing any more misses it.
+                let _ = self.shared.events.send(down).await;
+            }
+        }
+    }
+
+    /// Does all that can be done without waiting. Gives the reason once the link is down.
+    fn turn(&mut self) -> Option<DownReason> {
+        self.transmit();
+        while self.pending.is_none() {
+            let event = self.link.session().poll_event()?;
+            match event {
+                SessionEvent::Open { .. } => self.open(),
+                SessionEvent::Frame { .. } if self.opened.is_some() => {}
+                SessionEvent::Frame { class, bytes } => self.tell(LinkEvent::Frame {
+                    link: self.link.id,
+                    class,
+                    bytes,
+                }),
+                SessionEvent::Closed { reason } => return Some(self.down_reason(reason)),
+            }
+            self.transmit();
+        }
+        None
+    }
+
+    fn open(&mut self) {
+        if !lock(&self.shared.registry).up(self.link.id) {
+            // It gave way, and is ending; the node never hears of it.
+            return;
+        }
+        let (link, peer) = (self.link.id, self.link.peer);
+        tracing::debug!(%link, %peer, "link up");
+        self.tell(LinkEvent::Up {
+            link,
+            peer,
+            dialed_url: self.link.dialed_url.clone(),
+        });
+        if let Some(opened) = self.opened.take() {
+            let _ = opened.send(Ok(()));
+        }
+        self.shared.changed();
+    }
+
+    fn down_reason(&mut self, reason: CloseReason) -> DownReason {
+        match reason {
+            CloseReason::Local => lock(&self.link.fate)
+                .take()
+                .unwrap_or(DownReason::Session(reason)),
+            CloseReason::Transport(_) => self
+                .transport_ended
+                .take()
+                .unwrap_or(DownReason::Session(reason)),
+            reason => DownReason::Session(reason),
+        }
+    }
+
+    /// Moves what the session wants sent towards the channels, each in order.
+    fn transmit(&mut self) {
+        let now_ms = self.link.now_ms();
+        let mut session = self.link.session();
+        while let Some(transmit) = session.poll_transmit(now_ms) {
+            let outbox = self.outbox.of_mut(transmit.class);
+            outbox.push_back(transmit.bytes);
+        }
+        drop(session);
+        let deadline = self.shared.config.send_deadline();
+        for (class, busy) in self.busy.each_mut() {
+            if *busy {
+                continue;
+            }
+            if let Some(message) = self.outbox.of_mut(class).pop_front() {
+                *busy = true;
+                let transport = Arc::clone(&self.transport);
+                self.sending.push(Box::pin(async move {
+                    (class, transport.send(class, message, deadline).await)
+                }));
+            }
+        }
+    }
+
+    /// Hands an event to the node, or keeps it until there is a place.
+    fn tell(&mut self, event: LinkEvent) {
+        match self.shared.events.try_send(event) {
+            Ok(()) => {}
+            Err(TrySendError::Full(event)) => {
+                self.pending = Some(event);
+                let events = self.shared.events.clone();
+                self.reserving = Some(Box::pin(async move { events.reserve_owned().await.ok() }));
+            }
+            Err(TrySendError::Closed(_)) => self.node_is_gone(),
+        }
+    }
+
+    fn node_is_gone(&mut self) {
+        if !std::mem::replace(&mut self.deaf, true) {
+            self.link.end(DownReason::ShuttingDown);
+        }
+    }
+
+    /// Waits for one thing to happen, and tells the session.
+    async fn wait(&mut self) {
+        let timeout = self.link.session().poll_timeout();
+        let due = timeout.map(|ms| self.link.epoch + Duration::from_millis(ms));
+        let ended = self.transport_ended.is_some();
+        tokio::select! {
+            event = self.transport_events.recv(), if !ended => self.take(event),
+            Some((class, sent)) = self.sending.next() => self.sent(class, sent),
+            permit = reserved(&mut self.reserving) => self.place(permit),
+            () = self.link.wake.notified() => {}
+            () = until(due) => {
+                let now_ms = self.link.now_ms();
+                self.link.session().handle_timeout(now_ms);
+            }
+        }
+    }
+
+    fn take(&mut self, event: Option<TransportEvent>) {
+        let mut event = event;
+        for _ in 0..EVENTS_AT_ONCE {
+            self.take_one(event);
+            event = match self.transport_events.try_recv() {
+                Ok(event) if self.transport_ended.is_none() => Some(event),
+                _ => return,
+            };
+        }
+        self.take_one(event);
+    }
+
+    fn take_one(&mut self, event: Option<TransportEvent>) {
+        let now_ms = self.link.now_ms();
+        match event {
+            Some(TransportEvent::Open(class)) => {
+                self.link.session().handle_channel_open(class, now_ms);
+            }
+            Some(TransportEvent::Message(class, message)) => {
+                self.link.session().handle_message(class, message, now_ms);
+            }
+            Some(TransportEvent::Ended(ended)) => self.transport_over(ended.into()),
+            None => self.transport_over(TransportError::Closed.into()),
+        }
+    }
+
+    fn sent(&mut self, class: Class, sent: Result<(), TransportError>) {
+        *self.busy.of_mut(class) = false;
+        match sent {
+            Ok(()) => {
+                let now_ms = self.link.now_ms();
+                self.link.session().handle_accepted(class, now_ms);
+            }
+            // Whatever made it close is told by its own event, which comes.
+            Err(TransportError::Closed) => {}
+            Err(error) => self.transport_over(error.into()),
+        }
+    }
+
+    fn transport_over(&mut self, ended: DownReason) {
+        let now_ms = self.link.now_ms();
+        let mut session = self.link.session();
+        session.handle_transport_closed(ended.to_string(), now_ms);
+        drop(session);
+        self.transport_ended.get_or_insert(ended);
+    }
+
+    fn place(&mut self, permit: Option<mpsc::OwnedPermit<LinkEvent>>) {
+        self.reserving = None;
+        match (permit, self.pending.take()) {
+            (Some(permit), Some(event)) => drop(permit.send(event)),
+            (Some(_), None) => {}
+            (None, _) => self.node_is_gone(),
+        }
+    }
+}
+
+async fn reserved(reserving: &mut Option<Reserving>) -> Option<mpsc::OwnedPermit<LinkEvent>> {
+    match reserving {
+        Some(reserving) => reserving.await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn until(due: Option<Instant>) {
+    match due {
+        Some(due) => tokio::time::sleep_until(due).await,
+        None => std::future::pending().await,
+    }
+}
