@@ -29,7 +29,7 @@ pub const DIAL_ATTEMPTS: u32 = 2;
 pub const EVENTS_WAITING_MAX: usize = 256;
 
 /// How long links are let go in order when a node shuts down; then they are cut.
-pub const SHUTDOWN_DEADLINE_MS: u64 = FIN_DEADLINE_MS + 1_000;
+pub const SHUTDOWN_DEADLINE: Duration = Duration::from_millis(FIN_DEADLINE_MS + 1_000);
 
 /// The lowest limit of open files that systems set for a process.
 const OPEN_FILES_USUAL_MIN: usize = 256;

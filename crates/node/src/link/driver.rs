@@ -20,7 +20,7 @@ use tokio::time::Instant;
 use super::count::Counted;
 use super::error::DownReason;
 use super::id::LinkId;
-use super::links::{LinkEvent, Shared};
+use super::links::{LinkEvent, Shared, Stopping};
 use super::transport::{Transport, TransportError, TransportEvent};
 
 /// Transport events that are taken in a row before the session is asked what it wants.
@@ -131,6 +131,8 @@ pub(super) struct Driver {
     reserving: Option<Reserving>,
     /// The node hears no events any more.
     deaf: bool,
+    /// Resolves when a shutdown waits no longer for the node to take events.
+    cut: Pin<Box<dyn Future<Output = ()> + Send>>,
     /// How the transport ended, if it did.
     transport_ended: Option<DownReason>,
     _task: Counted,
@@ -145,6 +147,7 @@ impl Driver {
         opened: OpenedSender,
     ) -> Self {
         let task = shared.held.tasks.one();
+        let cut = Box::pin(shared.stopping(Stopping::Cut));
         Self {
             link,
             shared,
@@ -157,6 +160,7 @@ impl Driver {
             pending: None,
             reserving: None,
             deaf: false,
+            cut,
             transport_ended: None,
             _task: task,
         }
@@ -178,10 +182,14 @@ impl Driver {
         self.shared.changed();
         match self.opened.take() {
             Some(opened) => drop(opened.send(Err(reason))),
+            None if self.deaf => {}
             None => {
                 let down = LinkEvent::Down { link, peer, reason };
-                // Only a node that hears nothing any more misses it.
-                let _ = self.shared.events.send(down).await;
+                tokio::select! {
+                    // A node that dropped its receiver misses it, and nobody else.
+                    _ = self.shared.events.send(down) => {}
+                    () = &mut self.cut => {}
+                }
             }
         }
     }
@@ -193,7 +201,13 @@ impl Driver {
             let event = self.link.session().poll_event()?;
             match event {
                 SessionEvent::Open { .. } => self.open(),
-                SessionEvent::Frame { .. } if self.opened.is_some() => {}
+                // A link that gave way before it was told of has nothing to tell.
+                SessionEvent::Frame { .. } | SessionEvent::Room { .. } if self.opened.is_some() => {
+                }
+                SessionEvent::Room { class } => self.tell(LinkEvent::Room {
+                    link: self.link.id,
+                    class,
+                }),
                 SessionEvent::Frame { class, bytes } => self.tell(LinkEvent::Frame {
                     link: self.link.id,
                     class,
@@ -263,6 +277,9 @@ impl Driver {
 
     /// Hands an event to the node, or keeps it until there is a place.
     fn tell(&mut self, event: LinkEvent) {
+        if self.deaf {
+            return;
+        }
         match self.shared.events.try_send(event) {
             Ok(()) => {}
             Err(TrySendError::Full(event)) => {
@@ -275,9 +292,10 @@ impl Driver {
     }
 
     fn node_is_gone(&mut self) {
-        if !std::mem::replace(&mut self.deaf, true) {
-            self.link.end(DownReason::ShuttingDown);
-        }
+        self.deaf = true;
+        self.pending = None;
+        self.reserving = None;
+        self.link.end(DownReason::ShuttingDown);
     }
 
     /// Waits for one thing to happen, and tells the session.
@@ -290,6 +308,7 @@ impl Driver {
             Some((class, sent)) = self.sending.next() => self.sent(class, sent),
             permit = reserved(&mut self.reserving) => self.place(permit),
             () = self.link.wake.notified() => {}
+            () = &mut self.cut, if !self.deaf => self.node_is_gone(),
             () = until(due) => {
                 let now_ms = self.link.now_ms();
                 self.link.session().handle_timeout(now_ms);

@@ -141,13 +141,14 @@ pub(crate) async fn post_offer(
 ) -> Result<Posted, HttpError> {
     let target = Target::parse(url)?;
     let asked = tokio::time::timeout(deadline, target.ask(offer)).await;
-    asked.unwrap_or_else(|_| {
-        Err(Failure::Unreachable(format!(
-            "no answer within {} ms",
-            deadline.as_millis()
-        )))
-    })
-    .map_err(|failure| failure.at(url))
+    asked
+        .unwrap_or_else(|_| {
+            Err(Failure::Unreachable(format!(
+                "no answer within {} ms",
+                deadline.as_millis()
+            )))
+        })
+        .map_err(|failure| failure.at(url))
 }
 
 /// Where an offer goes.
@@ -179,7 +180,9 @@ impl Target {
             return Err(refused("no user name belongs in it"));
         }
         let host = authority.host();
-        let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+        let bare = host
+            .strip_prefix('[')
+            .and_then(|host| host.strip_suffix(']'));
         Ok(Self {
             authority: authority.as_str().to_owned(),
             host: bare.unwrap_or(host).to_owned(),

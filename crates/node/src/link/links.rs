@@ -10,7 +10,7 @@ use overlane_core::{Class, Did};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, timeout};
 
-use super::config::{EVENTS_WAITING_MAX, LinkConfig, SHUTDOWN_DEADLINE_MS};
+use super::config::{EVENTS_WAITING_MAX, LinkConfig, SHUTDOWN_DEADLINE};
 use super::connection::WebRtc;
 use super::count::Held;
 use super::driver::{Driver, Link, lock};
@@ -53,6 +53,13 @@ pub enum LinkEvent {
         class: Class,
         /// The whole frame, unread.
         bytes: Vec<u8>,
+    },
+    /// A lane that refused a frame because it was full has room again.
+    Room {
+        /// The link.
+        link: LinkId,
+        /// The lane.
+        class: Class,
     },
     /// The link is down. Comes once, last.
     Down {
@@ -103,12 +110,34 @@ pub(super) struct Shared {
     guard: Mutex<OfferGuard>,
     /// Counts changes of the registry, for those who wait for one.
     changes: watch::Sender<u64>,
+    stopping: watch::Sender<Stopping>,
     epoch: Instant,
+}
+
+/// How far a shutdown came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Stopping {
+    /// None.
+    No,
+    /// Links end in order; handshakes are given up.
+    InOrder,
+    /// Whoever still waits for the node to take an event gives up.
+    Cut,
 }
 
 impl Shared {
     pub(super) fn changed(&self) {
         self.changes.send_modify(|changes| *changes += 1);
+    }
+
+    /// Resolves once a shutdown came as far as `stage`.
+    pub(super) fn stopping(&self, stage: Stopping) -> impl Future<Output = ()> + Send + use<> {
+        let mut stopping = self.stopping.subscribe();
+        async move {
+            if stopping.wait_for(|now| *now >= stage).await.is_err() {
+                std::future::pending().await
+            }
+        }
     }
 }
 
@@ -147,6 +176,7 @@ impl Links {
             connector,
             guard: Mutex::new(OfferGuard::new()),
             changes: watch::Sender::new(0),
+            stopping: watch::Sender::new(Stopping::No),
             epoch: Instant::now(),
         };
         let links = Self {
@@ -216,11 +246,11 @@ impl Links {
             let nonce = self.shared.identity.nonce();
             Ok(Answer::sign(offer.digest(), sdp, nonce, life, &signer)?)
         };
-        match answered.await {
+        match self.unless_stopping(answered).await {
             Ok(answer) => {
                 let link = self.link(&place, peer, None, transport.byte_window());
                 // Nobody waits for it here: the node hears of it when it is up.
-                let _ = self.run(place, link, Opened { transport, events }).await?;
+                drop(self.run(place, link, Opened { transport, events }).await?);
                 Ok(answer.to_bytes())
             }
             Err(error) => {
@@ -263,12 +293,16 @@ impl Links {
     }
 
     /// Ends every link in order, refuses new ones, and waits until nothing is held any more. What
-    /// does not end within [`SHUTDOWN_DEADLINE_MS`] is cut.
-    ///
-    /// Somebody must go on taking events meanwhile, or drop their receiver.
+    /// has not ended after [`SHUTDOWN_DEADLINE`](super::config::SHUTDOWN_DEADLINE), because the node takes no more events, is cut.
     pub async fn shutdown(&self) {
-        lock(&self.shared.registry).shut_down();
-        self.shared.held.all_released().await;
+        let shared = &self.shared;
+        lock(&shared.registry).shut_down();
+        shared.stopping.send_replace(Stopping::InOrder);
+        let released = timeout(SHUTDOWN_DEADLINE, shared.held.all_released());
+        if released.await.is_err() {
+            shared.stopping.send_replace(Stopping::Cut);
+            shared.held.all_released().await;
+        }
     }
 
     /// Every link whose descriptions are exchanged, in the order of their numbers.
@@ -294,7 +328,7 @@ impl Links {
             transport.conclude(&sdp).await?;
             Ok(peer)
         };
-        let running = match asked.await {
+        let running = match self.unless_stopping(asked).await {
             Ok(peer) => {
                 let window = transport.byte_window();
                 let link = self.link(&place, peer, Some(url.to_owned()), window);
@@ -372,6 +406,17 @@ impl Links {
         waited.unwrap_or(Err(LinkError::Crossed { peer }))
     }
 
+    /// What a handshake gives, unless the node shuts down first.
+    async fn unless_stopping<T>(
+        &self,
+        handshake: impl Future<Output = Result<T, LinkError>>,
+    ) -> Result<T, LinkError> {
+        tokio::select! {
+            given = handshake => given,
+            () = self.shared.stopping(Stopping::InOrder) => Err(LinkError::ShuttingDown),
+        }
+    }
+
     async fn within_signal_deadline(
         &self,
         described: impl Future<Output = Result<String, TransportError>>,
@@ -390,16 +435,39 @@ impl Links {
 
     fn link(&self, place: &Place, peer: Did, url: Option<String>, byte_window: u32) -> Arc<Link> {
         let config = &self.shared.config;
-        let [seed @ .., _, _, _, _, _, _, _, _, _, _, _, _, _, _, _, _, _, _, _, _, _, _, _, _] =
-            self.shared.identity.nonce();
-        let session = SessionConfig {
-            windows: Windows::sized(byte_window),
-            quota: config.quota,
-            jitter_seed: u64::from_le_bytes(seed),
-            handshake_deadline_ms: config.handshake_deadline_ms,
-            fin_deadline_ms: config.fin_deadline_ms,
-            ..SessionConfig::new(self.shared.identity.signer().network())
-        };
+        let [
+            seed @ ..,
+            _,
+            _,
+            _,
+            _,
+            _,
+            _,
+            _,
+            _,
+            _,
+            _,
+            _,
+            _,
+            _,
+            _,
+            _,
+            _,
+            _,
+            _,
+            _,
+            _,
+            _,
+            _,
+            _,
+            _,
+        ] = self.shared.identity.nonce();
+        let mut session = SessionConfig::new(self.shared.identity.signer().network());
+        session.windows = Windows::sized(byte_window);
+        session.quota = config.quota;
+        session.jitter_seed = u64::from_le_bytes(seed);
+        session.handshake_deadline_ms = config.handshake_deadline_ms;
+        session.fin_deadline_ms = config.fin_deadline_ms;
         let now_ms = u64::try_from(self.shared.epoch.elapsed().as_millis()).unwrap_or(u64::MAX);
         let session = Session::new(session, now_ms);
         let epoch = self.shared.epoch;

@@ -145,7 +145,10 @@ impl Registry {
 
     /// The session is open. Every other link to the same peer gives way; or this one does, and ends.
     pub(super) fn up(&mut self, id: LinkId) -> bool {
-        let admitted = self.entries.get(&id).filter(|entry| entry.stage == Stage::Opening);
+        let admitted = self
+            .entries
+            .get(&id)
+            .filter(|entry| entry.stage == Stage::Opening);
         let Some((peer, mark)) = admitted.and_then(|entry| entry.peer) else {
             return false;
         };
@@ -189,7 +192,8 @@ impl Registry {
     /// The link that stands to `peer`.
     pub(super) fn up_to(&self, peer: Did) -> Option<LinkId> {
         let mut entries = self.entries.iter();
-        let up = |entry: &Entry| entry.stage == Stage::Up && entry.peer.is_some_and(|of| of.0 == peer);
+        let up =
+            |entry: &Entry| entry.stage == Stage::Up && entry.peer.is_some_and(|of| of.0 == peer);
         entries.find(|(_, entry)| up(entry)).map(|(&id, _)| id)
     }
 

@@ -223,9 +223,15 @@ mod tests {
 
     #[test]
     fn the_window_is_chosen_from_what_the_kernel_granted() {
-        assert_eq!(byte_window(RECEIVE_BUFFER_WANTED_BYTES), LINK_WINDOW_DEFAULT_BYTES);
+        assert_eq!(
+            byte_window(RECEIVE_BUFFER_WANTED_BYTES),
+            LINK_WINDOW_DEFAULT_BYTES
+        );
         assert_eq!(byte_window(2 * 1024 * 1024), 256 * 1024);
-        assert_eq!(byte_window(RECEIVE_BUFFER_UNTUNED_BYTES), LINK_WINDOW_MIN_BYTES);
+        assert_eq!(
+            byte_window(RECEIVE_BUFFER_UNTUNED_BYTES),
+            LINK_WINDOW_MIN_BYTES
+        );
         assert_eq!(byte_window(0), LINK_WINDOW_MIN_BYTES);
         assert_eq!(byte_window(usize::MAX), LINK_WINDOW_DEFAULT_BYTES);
     }

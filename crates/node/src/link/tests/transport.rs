@@ -11,8 +11,8 @@ use overlane_core::{Class, Coded};
 use tokio::sync::mpsc;
 
 use super::must;
-use crate::link::count::Held;
 use crate::link::connection::{Connection, ConnectionConfig, WebRtc};
+use crate::link::count::Held;
 use crate::link::sdp::{self, Reach, SdpError};
 use crate::link::socket::RECEIVE_BUFFER_UNTUNED_BYTES;
 use crate::link::transport::{
