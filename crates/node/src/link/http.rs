@@ -180,6 +180,10 @@ impl Target {
             return Err(refused("no user name belongs in it"));
         }
         let host = authority.host();
+        let names_port = authority.as_str().len() > host.len();
+        if names_port && authority.port_u16().is_none() {
+            return Err(refused("no such port"));
+        }
         let bare = host
             .strip_prefix('[')
             .and_then(|host| host.strip_suffix(']'));

@@ -2,7 +2,15 @@
 //!
 //! Nothing here sleeps or measures: a test waits for events, and fails when [`DEADLINE`] passes.
 
+mod closing;
+mod crossing;
+mod flow;
+mod http;
+mod node;
+mod opening;
+mod signalling;
 mod transport;
+mod wrap;
 
 use std::time::Duration;
 

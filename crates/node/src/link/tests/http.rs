@@ -1,0 +1,118 @@
+//! `POST /v1/offer` as a stranger calls it.
+
+use axum::http::StatusCode;
+use overlane_core::Coded;
+use overlane_core::wire::bounds::SIGNAL_MAX_BYTES;
+use overlane_core::wire::cbor::from_slice;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+use super::must;
+use super::node::{Identity, Node};
+use crate::link::LinkConfig;
+use crate::link::http::Refusal;
+
+/// Sends `request` and reads what comes back, to its end.
+async fn ask(node: &Node, request: Vec<u8>) -> (StatusCode, Vec<u8>) {
+    let mut stream = TcpStream::connect(node.url.trim_start_matches("http://"))
+        .await
+        .unwrap();
+    stream.write_all(&request).await.unwrap();
+    let mut response = Vec::new();
+    must("a response", stream.read_to_end(&mut response))
+        .await
+        .unwrap();
+    let text = String::from_utf8_lossy(&response);
+    let status = text.split(' ').nth(1).unwrap().parse::<u16>().unwrap();
+    let body = response.windows(4).position(|four| four == b"\r\n\r\n");
+    let body = response[body.unwrap() + 4..].to_vec();
+    (StatusCode::from_u16(status).unwrap(), body)
+}
+
+fn request(headers: &str, body: &[u8]) -> Vec<u8> {
+    let length = body.len();
+    let head = format!(
+        "POST /v1/offer HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {length}\r\n{headers}\r\n"
+    );
+    [head.as_bytes(), body].concat()
+}
+
+async fn refused(node: &Node, request: Vec<u8>) -> (u16, String) {
+    let (status, body) = ask(node, request).await;
+    let refusal: Refusal = from_slice(&body).unwrap();
+    assert_eq!(refusal.refuser, node.did());
+    (status.as_u16(), refusal.code)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_bad_request_gets_a_typed_refusal() {
+    const CBOR: &str = "content-type: application/cbor\r\n";
+    let b = Node::new(2).await;
+    for (headers, body, expected) in [
+        ("", &b"\x80"[..], (415, "signal/content_type")),
+        (
+            "content-type: text/plain\r\n",
+            b"\x80",
+            (415, "signal/content_type"),
+        ),
+        (CBOR, b"", (400, "signal/malformed")),
+        (CBOR, b"\x80", (400, "signal/malformed")),
+        (CBOR, b"{\"sdp\":1}", (400, "signal/malformed")),
+        (CBOR, &[0; SIGNAL_MAX_BYTES + 1], (413, "signal/oversized")),
+    ] {
+        let (status, code) = refused(&b, request(headers, body)).await;
+        assert_eq!((status, code.as_str()), expected, "{headers:?}");
+    }
+    assert_eq!(b.links.held().sockets.now(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_request_that_dawdles_is_given_up() {
+    let config = LinkConfig {
+        signal_deadline_ms: 200,
+        ..LinkConfig::default()
+    };
+    let b = Node::with(Identity::new(2), config).await;
+    let mut slow = request("content-type: application/cbor\r\n", b"abc");
+    slow.pop();
+    assert_eq!(
+        refused(&b, slow).await,
+        (408, "signal/late_request".to_owned())
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_no_node_or_nowhere_is_told_apart() {
+    let a = Node::new(1).await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move { axum::serve(listener, axum::Router::new()).await.unwrap() });
+    let refused = must("a refusal", a.links.dial(&url)).await.unwrap_err();
+    assert_eq!(refused.code(), "link/not_a_node");
+
+    let free = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", free.local_addr().unwrap());
+    drop(free);
+    let refused = must("a refusal", a.links.dial(&url)).await.unwrap_err();
+    assert_eq!(refused.code(), "link/unreachable");
+
+    let refused = must("a refusal", a.links.dial("ftp://x"))
+        .await
+        .unwrap_err();
+    assert_eq!(refused.code(), "link/url");
+    must("the release", a.links.held().all_released()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_never_answers_is_given_up() {
+    let config = LinkConfig {
+        signal_deadline_ms: 300,
+        ..LinkConfig::default()
+    };
+    let a = Node::with(Identity::new(1), config).await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let refused = must("a refusal", a.links.dial(&url)).await.unwrap_err();
+    assert_eq!(refused.code(), "link/unreachable");
+    drop(listener);
+}
