@@ -17,7 +17,11 @@ use std::path::Path;
 
 type Harness = fn(&[u8]);
 
-const HARNESSES: [(&str, Harness); 2] = [("cbor", harness::cbor), ("payload", harness::payload)];
+const HARNESSES: [(&str, Harness); 3] = [
+    ("cbor", harness::cbor),
+    ("link", harness::link),
+    ("payload", harness::payload),
+];
 
 fn corpus(name: &str) -> Vec<Vec<u8>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"))

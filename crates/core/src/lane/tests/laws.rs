@@ -325,6 +325,18 @@ fn probes_that_wait_behind_data_end_a_healthy_link() {
 }
 
 #[test]
+fn a_grant_is_an_answer_so_slow_traffic_needs_no_probe() -> Result<(), Broken> {
+    let mut pair = Pair::opened(5, Net::default(), HONEST)?;
+    for _ in 0..60 {
+        fill(&mut pair, 0, Class::Application, 1, 100);
+        pair.run_for(1_000)?;
+    }
+    pair.both_live()?;
+    assert_eq!(pair.ends[0].session.status().counters.probes_sent, 0);
+    Ok(())
+}
+
+#[test]
 fn law_a_silent_peer_is_gone_even_if_only_one_way_is_cut() -> Result<(), Broken> {
     for cuts in [&[0][..], &[1], &[0, 1]] {
         let mut pair = Pair::opened(5, Net::default(), HONEST)?;
