@@ -1,4 +1,6 @@
 //! An Overlane node, as a library to embed: links over WebRTC, signalling, and the runtime
 //! that drives a peer.
 
+pub mod api;
+pub mod home;
 pub mod link;

@@ -1,0 +1,362 @@
+//! What the local API takes and answers. Dids, digests and signed bytes are hexadecimal; a
+//! stream is written `network:origin>destination/class`.
+
+use std::collections::BTreeMap;
+
+use overlane_core::identity::AccountKey;
+use overlane_core::{Class, Fault, NetworkId};
+use serde::{Deserialize, Serialize};
+
+/// Who a node is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Identity {
+    /// The account's place on the ring.
+    pub did: String,
+    /// The account's public key, as `did:key:z…`.
+    pub did_key: String,
+    /// The account, as libp2p names it.
+    pub peer_id: String,
+    /// The network it belongs to.
+    pub network: u32,
+}
+
+impl Identity {
+    /// Who a node with this account's key is.
+    pub fn of(key: &AccountKey, network: NetworkId) -> Self {
+        Self {
+            did: key.did().to_string(),
+            did_key: key.to_string(),
+            peer_id: key.peer_id().to_string(),
+            network: network.0,
+        }
+    }
+}
+
+/// A message to sign and send.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SendRequest {
+    /// The destination: 40 hexadecimal digits, or `did:key:z…`.
+    pub destination: String,
+    /// What the message is about, for the application at the other end.
+    pub namespace: String,
+    /// The traffic class.
+    #[serde(default)]
+    pub class: ClassName,
+    /// The body, in hexadecimal.
+    pub body: String,
+    /// How long to wait for a link to the destination.
+    #[serde(default)]
+    pub wait_ms: u64,
+}
+
+/// Signed bytes to offer again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OfferAgainRequest {
+    /// The signed bytes, in hexadecimal, as a [`SendReceipt`] had them.
+    pub signed: String,
+    /// How long to wait for a link to the destination.
+    #[serde(default)]
+    pub wait_ms: u64,
+}
+
+/// What is known here once a message has been signed and handed to its lane. Whether the
+/// destination admitted it, is not.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SendReceipt {
+    /// The message's stream.
+    pub stream: String,
+    /// Its sequence in the stream.
+    pub sequence: u64,
+    /// The transaction's digest.
+    pub digest: String,
+    /// The signed bytes.
+    pub signed: String,
+}
+
+/// A node at one instant.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StatusReport {
+    /// Who it is.
+    #[serde(flatten)]
+    pub identity: Identity,
+    /// Its home folder.
+    pub home: String,
+    /// Where it takes offers.
+    pub url: Option<String>,
+    /// Milliseconds since it started.
+    pub uptime_ms: u64,
+    /// When its current delegation ends, in milliseconds since the Unix epoch.
+    pub delegation_ends_ms: u64,
+    /// Its replay store.
+    pub store: StoreReport,
+    /// The admitted links.
+    pub links: Vec<LinkReport>,
+    /// The nodes it stays linked to.
+    pub peers: Vec<PeerReport>,
+    /// Admitted messages that nobody has taken, by class.
+    pub queues: Vec<QueueReport>,
+    /// Sends not yet in a lane.
+    pub pending_sends: usize,
+    /// Counts since the start.
+    pub counters: BTreeMap<String, u64>,
+    /// Refused frames by code.
+    pub refused: BTreeMap<String, u64>,
+    /// Refused sends by code.
+    pub sends_refused: BTreeMap<String, u64>,
+    /// Counts of the replay boundary.
+    pub replay: BTreeMap<String, u64>,
+}
+
+/// A node's replay store.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoreReport {
+    /// Which store it is.
+    pub kind: String,
+    /// Where it is.
+    pub path: String,
+    /// `durable`, `failed` or `absent`. Without a durable store nothing is sent or admitted.
+    pub state: String,
+    /// Why it failed.
+    pub error: Option<Cause>,
+}
+
+/// An error that was met earlier.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cause {
+    /// Its stable code.
+    pub error: String,
+    /// What happened.
+    pub message: String,
+}
+
+/// One admitted link.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LinkReport {
+    /// Its number, never used again in the process.
+    pub link: u64,
+    /// Who is at its other end.
+    pub peer: String,
+    /// The address this node dialled; `None` when the other side did.
+    pub dialed_url: Option<String>,
+}
+
+/// A node to stay linked to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PeerReport {
+    /// Its address.
+    pub url: String,
+    /// Who answered there last.
+    pub did: Option<String>,
+    /// `linked`, `dialing` or `waiting`.
+    pub state: String,
+    /// Why the last dial failed, until one succeeds.
+    pub error: Option<Cause>,
+}
+
+/// The nodes to stay linked to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PeersReport {
+    /// In the order they were added.
+    pub peers: Vec<PeerReport>,
+}
+
+/// What became of a change to the list of peers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PeerChanged {
+    /// The address.
+    pub url: String,
+    /// Whether the list is another than before.
+    pub changed: bool,
+}
+
+/// One class's queue of admitted messages.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QueueReport {
+    /// The class.
+    pub class: ClassName,
+    /// Places held now.
+    pub held: usize,
+    /// The most places held at once.
+    pub high_water: usize,
+}
+
+/// An admitted message, taken.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TakenMessage {
+    /// Its stream.
+    pub stream: String,
+    /// Who signed it.
+    pub origin: String,
+    /// Its traffic class.
+    pub class: ClassName,
+    /// Its sequence in the stream.
+    pub sequence: u64,
+    /// The transaction's digest.
+    pub digest: String,
+    /// How it entered the window: `first`, `advance` or `late`.
+    pub verdict: String,
+    /// What an application message is about.
+    pub namespace: Option<String>,
+    /// The body, where it is text.
+    pub text: Option<String>,
+    /// The body, in hexadecimal.
+    pub body: String,
+}
+
+/// Something that happened in the node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum EventLine {
+    /// The stream of events has begun: what happens from here on is in it.
+    Watching,
+    /// A link was admitted.
+    LinkUp {
+        /// The link.
+        link: u64,
+        /// Who is at its other end.
+        peer: String,
+    },
+    /// A link is gone.
+    LinkDown {
+        /// The link.
+        link: u64,
+        /// Who was at its other end.
+        peer: String,
+        /// Why.
+        reason: String,
+    },
+    /// A message was admitted.
+    Admitted {
+        /// Its stream.
+        stream: String,
+        /// Its sequence.
+        sequence: u64,
+        /// Its digest.
+        digest: String,
+        /// How it entered the window.
+        verdict: String,
+    },
+    /// A frame was refused.
+    Refused {
+        /// The link it came on.
+        link: u64,
+        /// Who is at its other end.
+        peer: String,
+        /// The lane it came on.
+        class: ClassName,
+        /// Why, as a code.
+        error: String,
+        /// Why, in words.
+        message: String,
+    },
+    /// The replay store failed: nothing is sent or admitted until the node is restarted.
+    StoreFailed {
+        /// Why, as a code.
+        error: String,
+        /// Why, in words.
+        message: String,
+    },
+    /// The reader was too slow for this many events.
+    Missed {
+        /// How many.
+        count: u64,
+    },
+}
+
+/// Names a peer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PeerRequest {
+    /// Its signalling address, `http://HOST:PORT`.
+    pub url: String,
+}
+
+/// A refusal, in the words every part of the node uses.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refusal {
+    /// The stable code.
+    pub error: String,
+    /// What happened.
+    pub message: String,
+    /// Whose fault it is.
+    pub fault: FaultName,
+}
+
+/// Whose fault a refusal is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FaultName {
+    /// The other side sent what no honest peer sends.
+    PeerMisbehaved,
+    /// A bound, lifetime or policy refused.
+    RefusedByBound,
+    /// The store failed closed.
+    StoreFailedClosed,
+    /// It cannot be done as asked.
+    Usage,
+    /// The other side could not be reached.
+    Unreachable,
+}
+
+impl From<Fault> for FaultName {
+    fn from(fault: Fault) -> Self {
+        match fault {
+            Fault::PeerMisbehaved => Self::PeerMisbehaved,
+            Fault::RefusedByBound => Self::RefusedByBound,
+            Fault::StoreFailedClosed => Self::StoreFailedClosed,
+            Fault::Usage => Self::Usage,
+            Fault::Unreachable => Self::Unreachable,
+        }
+    }
+}
+
+impl From<FaultName> for Fault {
+    fn from(name: FaultName) -> Self {
+        match name {
+            FaultName::PeerMisbehaved => Self::PeerMisbehaved,
+            FaultName::RefusedByBound => Self::RefusedByBound,
+            FaultName::StoreFailedClosed => Self::StoreFailedClosed,
+            FaultName::Usage => Self::Usage,
+            FaultName::Unreachable => Self::Unreachable,
+        }
+    }
+}
+
+/// A traffic class by its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ClassName {
+    /// DHT control.
+    Control,
+    /// Storage.
+    Storage,
+    /// End-to-end sessions.
+    E2e,
+    /// Application.
+    #[default]
+    Application,
+}
+
+impl From<ClassName> for Class {
+    fn from(name: ClassName) -> Self {
+        match name {
+            ClassName::Control => Self::Control,
+            ClassName::Storage => Self::Storage,
+            ClassName::E2e => Self::E2e,
+            ClassName::Application => Self::Application,
+        }
+    }
+}
+
+impl From<Class> for ClassName {
+    fn from(class: Class) -> Self {
+        match class {
+            Class::Control => Self::Control,
+            Class::Storage => Self::Storage,
+            Class::E2e => Self::E2e,
+            Class::Application => Self::Application,
+        }
+    }
+}

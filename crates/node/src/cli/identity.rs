@@ -1,0 +1,73 @@
+//! `init` and `id`: who a node is.
+
+use overlane_core::identity::Account;
+use overlane_core::{Fault, NetworkId};
+use overlane_node::api::Identity;
+use overlane_node::home::{Config, Home};
+use serde::Serialize;
+use zeroize::Zeroizing;
+
+use super::args::Init;
+use super::output::{Done, Failure, Output};
+
+#[derive(Serialize)]
+struct Initialised {
+    #[serde(flatten)]
+    identity: Identity,
+    home: String,
+    config: String,
+}
+
+/// Makes an account and a configuration.
+pub(super) fn init(home: &Home, init: &Init, output: &Output) -> Result<Done, Failure> {
+    let default = Config::default();
+    let config = Config {
+        network: init.network.map_or(default.network, NetworkId),
+        listen: init.listen.unwrap_or(default.listen),
+        ..default
+    };
+    let account = new_account()?;
+    home.init(&account, &config)?;
+    // What counts is what the next command will read.
+    let config = home.config()?;
+    let made = Initialised {
+        identity: Identity::of(account.key(), config.network),
+        home: home.dir().display().to_string(),
+        config: home.config_path().display().to_string(),
+    };
+    output.answer(&made, |made| {
+        format!(
+            "a new node in {}\n\n{}\n\nnext: {} run",
+            made.home,
+            in_words(&made.identity),
+            output.overlane
+        )
+    })?;
+    Ok(Done::Yes)
+}
+
+fn new_account() -> Result<Account, Failure> {
+    let mut seed = Zeroizing::new([0; 32]);
+    getrandom::fill(seed.as_mut_slice()).map_err(|cause| {
+        let message = format!("the platform gives no randomness for a key: {cause}");
+        Failure::new("cli/no_randomness", Fault::RefusedByBound, message)
+    })?;
+    Ok(Account::ed25519(seed)?)
+}
+
+/// Shows who the node is.
+pub(super) fn id(home: &Home, output: &Output) -> Result<Done, Failure> {
+    let identity = Identity::of(home.account()?.key(), home.config()?.network);
+    output.answer(&identity, in_words)?;
+    Ok(Done::Yes)
+}
+
+fn in_words(identity: &Identity) -> String {
+    let Identity {
+        did,
+        did_key,
+        peer_id,
+        network,
+    } = identity;
+    format!("  did      {did}\n  did:key  {did_key}\n  peer id  {peer_id}\n  network  {network}")
+}

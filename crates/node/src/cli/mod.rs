@@ -1,0 +1,78 @@
+//! The command line. What is typed comes in through [`args`], what is shown goes out through
+//! [`output`], and between them each command is one function.
+
+mod args;
+mod identity;
+mod output;
+mod remedy;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::Parser;
+use clap::error::ErrorKind;
+use overlane_core::Fault;
+use overlane_node::home::{Home, HomeError};
+
+use args::{Cli, Command, Global};
+use output::{Failure, Output};
+
+/// Does what was typed.
+pub(crate) fn main() -> ExitCode {
+    let typed: Vec<OsString> = std::env::args_os().collect();
+    match Cli::try_parse_from(&typed) {
+        Ok(cli) => run(cli),
+        Err(error) => not_understood(&error, &typed),
+    }
+}
+
+fn run(Cli { global, command }: Cli) -> ExitCode {
+    let mut output = Output {
+        json: global.json,
+        overlane: "overlane".to_owned(),
+    };
+    let home = match home(&global) {
+        Ok(home) => home,
+        Err(error) => return output.end(Err(error.into())),
+    };
+    if let Some(dir) = &global.home {
+        output.overlane = format!("overlane --home {}", shell_word(&dir.to_string_lossy()));
+    }
+    let ended = match command {
+        Command::Init(init) => identity::init(&home, &init, &output),
+        Command::Id => identity::id(&home, &output),
+    };
+    output.end(ended)
+}
+
+fn home(global: &Global) -> Result<Home, HomeError> {
+    let named = global.home.as_ref();
+    named.map_or_else(Home::default_for_user, |dir| Ok(Home::at(dir)))
+}
+
+fn not_understood(error: &clap::Error, typed: &[OsString]) -> ExitCode {
+    let asked_for_text = matches!(
+        error.kind(),
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
+    );
+    let output = Output {
+        json: typed.iter().any(|word| word == "--json"),
+        overlane: "overlane".to_owned(),
+    };
+    if asked_for_text || !output.json {
+        // With its own exit code: 0 for help that was asked for, 2 for what was not understood.
+        error.exit();
+    }
+    let message = error.to_string();
+    let message = message.trim().trim_start_matches("error: ");
+    output.end(Err(Failure::new("cli/usage", Fault::Usage, message)))
+}
+
+/// `text` as a shell takes it for one word.
+fn shell_word(text: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-+:,@%=".contains(&byte);
+    if !text.is_empty() && text.bytes().all(plain) {
+        return text.to_owned();
+    }
+    format!("'{}'", text.replace('\'', r"'\''"))
+}

@@ -1,0 +1,311 @@
+//! The configuration file: TOML, every key explained, every mistake shown with its line.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::net::SocketAddr;
+use std::ops::Range;
+use std::path::Path;
+use std::str::FromStr;
+
+use overlane_core::NetworkId;
+use overlane_storage_native::StoreKind;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
+use tracing_subscriber::filter::Targets;
+
+use super::{HomeError, files};
+
+/// The network of a node whose operator chose none.
+const DEFAULT_NETWORK: NetworkId = NetworkId(1);
+
+/// Where other nodes post their offers unless the operator chose: loopback, so that nothing is
+/// open to others before somebody asked for it.
+const DEFAULT_LISTEN: &str = "127.0.0.1:7420";
+
+/// How replay records are kept unless the operator chose.
+const DEFAULT_STORE: StoreKind = StoreKind::Files;
+
+/// What the operator chose.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Config {
+    /// The network.
+    pub network: NetworkId,
+    /// Where other nodes post their offers.
+    pub listen: SocketAddr,
+    /// How replay records are kept.
+    pub store: StoreKind,
+    /// URLs of nodes to stay linked to.
+    pub peers: Vec<String>,
+    /// What is logged.
+    pub log: LogFilter,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            network: DEFAULT_NETWORK,
+            listen: SocketAddr::from(([127, 0, 0, 1], 7420)),
+            store: DEFAULT_STORE,
+            peers: Vec::new(),
+            log: LogFilter::default(),
+        }
+    }
+}
+
+/// What is logged: a level, or levels by target ("info,overlane_node::link=debug").
+#[derive(Debug, Clone, PartialEq)]
+pub struct LogFilter {
+    text: String,
+    targets: Targets,
+}
+
+impl LogFilter {
+    /// The filter, for a subscriber.
+    pub fn targets(&self) -> Targets {
+        self.targets.clone()
+    }
+}
+
+impl Default for LogFilter {
+    fn default() -> Self {
+        let level = tracing_subscriber::filter::LevelFilter::WARN;
+        Self {
+            text: "warn".to_owned(),
+            targets: Targets::new().with_default(level),
+        }
+    }
+}
+
+impl FromStr for LogFilter {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let targets = text
+            .parse()
+            .map_err(|error| format!("\"{text}\" is no log filter: {error}"))?;
+        Ok(Self {
+            text: text.to_owned(),
+            targets,
+        })
+    }
+}
+
+impl Config {
+    /// Reads `path`; a missing file is the defaults.
+    pub(super) fn read(path: &Path) -> Result<Self, HomeError> {
+        Self::parse(&text(path)?, path)
+    }
+
+    fn parse(text: &str, path: &Path) -> Result<Self, HomeError> {
+        let file: ConfigFile = toml::from_str(text)
+            .map_err(|error| wrong(path, text, error.span(), error.message()))?;
+        let default = Self::default();
+        Ok(Self {
+            network: file.network.map_or(default.network, NetworkId),
+            listen: file.listen.map_or(default.listen, |it| it.0),
+            store: file.store.map_or(default.store, |it| it.0.0),
+            peers: file.peers.into_iter().map(|it| it.0.0).collect(),
+            log: file.log.map_or(default.log, |it| it.0),
+        })
+    }
+
+    /// The file that says this, with a word on every key.
+    pub fn to_toml(&self) -> String {
+        let Self {
+            network,
+            listen,
+            store,
+            peers,
+            log,
+        } = self;
+        let store = store.name();
+        let log = &log.text;
+        let peers: toml_edit::Array = peers.iter().collect();
+        format!(
+            r#"# What this node is to do. Every key may be left out; it then has the default named here.
+# The daemon reads this file when it starts.
+
+# The number of the network: nodes of another network are refused. Default {DEFAULT_NETWORK}.
+network = {network}
+
+# Where other nodes post their offers to link: an address of this machine and a port. On loopback
+# (the default, {DEFAULT_LISTEN}) only nodes on this machine can; port 0 takes any free port.
+listen = "{listen}"
+
+# How the replay records are kept. "files": one file a record, in the folder "replay" of this home.
+store = "{store}"
+
+# The nodes to stay linked to, as ["http://HOST:PORT", …]. `overlane peer add` and
+# `overlane peer drop` edit this line. Default: none.
+peers = {peers}
+
+# What is logged to standard error: "off", "error", "warn" (the default), "info", "debug", "trace",
+# or levels by target, as in "warn,overlane_node=debug".
+log = "{log}"
+"#
+        )
+    }
+}
+
+/// Puts `peers` in place of the list in the file, and keeps everything else, comments too.
+pub(super) fn write_peers(path: &Path, peers: &[String]) -> Result<(), HomeError> {
+    let before = text(path)?;
+    let mut document: toml_edit::DocumentMut =
+        before.parse().map_err(|error: toml_edit::TomlError| {
+            wrong(path, &before, error.span(), error.message())
+        })?;
+    let list: toml_edit::Array = peers.iter().collect();
+    let decor = document
+        .get("peers")
+        .and_then(toml_edit::Item::as_value)
+        .map(|value| value.decor().clone());
+    let mut value = toml_edit::Value::from(list);
+    if let Some(decor) = decor {
+        *value.decor_mut() = decor;
+    }
+    document.insert("peers", toml_edit::Item::Value(value));
+    files::replace(path, document.to_string().as_bytes(), 0o644)
+}
+
+/// Whether `url` has the form of a node's signalling address: `http://HOST:PORT`.
+///
+/// # Errors
+/// What is wrong with it, in words.
+pub fn check_peer_url(url: &str) -> Result<(), String> {
+    let wrong = |cause: &str| Err(format!("\"{url}\" is no peer URL: {cause}"));
+    let Ok(uri) = url.parse::<axum::http::Uri>() else {
+        return wrong("expected http://HOST:PORT");
+    };
+    match (uri.scheme_str(), uri.port_u16(), uri.path()) {
+        (Some("http"), Some(_), "" | "/") if uri.query().is_none() => Ok(()),
+        (Some("http"), None, _) => wrong("the port is missing, as in http://127.0.0.1:7420"),
+        (Some("http"), ..) => wrong("nothing may follow the port"),
+        _ => wrong("it must begin with http://"),
+    }
+}
+
+fn text(path: &Path) -> Result<String, HomeError> {
+    match fs::read_to_string(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(String::new()),
+        other => other.map_err(HomeError::io("read", path)),
+    }
+}
+
+fn wrong(path: &Path, text: &str, span: Option<Range<usize>>, cause: &str) -> HomeError {
+    let start = span.map_or(0, |span| span.start);
+    let before = text.bytes().take(start);
+    HomeError::Config {
+        path: path.to_owned(),
+        line: 1 + before.filter(|&byte| byte == b'\n').count(),
+        cause: cause.to_owned(),
+    }
+}
+
+/// The file as it is written. A type a value, so that a mistake is shown with the value's line.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ConfigFile {
+    network: Option<u32>,
+    listen: Option<Text<SocketAddr>>,
+    store: Option<Text<StoreName>>,
+    #[serde(default)]
+    peers: Vec<Text<PeerUrl>>,
+    log: Option<Text<LogFilter>>,
+}
+
+/// A value that is written as text.
+struct Text<T>(T);
+
+impl<'de, T: FromStr<Err: std::fmt::Display>> Deserialize<'de> for Text<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map(Self).map_err(D::Error::custom)
+    }
+}
+
+struct StoreName(StoreKind);
+
+impl FromStr for StoreName {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let kind = StoreKind::from_name(name).map(Self);
+        kind.ok_or_else(|| format!("\"{name}\" is no store; there is \"files\""))
+    }
+}
+
+struct PeerUrl(String);
+
+impl FromStr for PeerUrl {
+    type Err = String;
+
+    fn from_str(url: &str) -> Result<Self, String> {
+        check_peer_url(url).map(|()| Self(url.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Config, HomeError> {
+        Config::parse(text, Path::new("config.toml"))
+    }
+
+    #[test]
+    fn the_written_file_reads_back() {
+        let config = Config {
+            network: NetworkId(7),
+            listen: SocketAddr::from(([127, 0, 0, 1], 1)),
+            store: StoreKind::Files,
+            peers: vec!["http://127.0.0.1:2".to_owned()],
+            log: "info,overlane_node=debug".parse().expect("a filter"),
+        };
+        assert_eq!(parse(&config.to_toml()), Ok(config));
+        assert_eq!(parse(&Config::default().to_toml()), Ok(Config::default()));
+        assert_eq!(parse(""), Ok(Config::default()));
+        assert_eq!(Config::default().listen.to_string(), DEFAULT_LISTEN);
+    }
+
+    #[test]
+    fn every_mistake_is_named_with_its_line() {
+        for (line, text, words) in [
+            (2, "\nnetwrk = 1", "netwrk"),
+            (1, "network = \"one\"", "invalid type"),
+            (1, "network = 4294967296", "u32"),
+            (3, "network = 1\n\nlisten = \"127.0.0.1\"", "socket address"),
+            (2, "# hm\nstore = \"memory\"", "\"files\""),
+            (
+                3,
+                "peers = [\n \"http://127.0.0.1:1\",\n \"ftp://x:1\"]",
+                "http://",
+            ),
+            (1, "peers = [\"http://127.0.0.1\"]", "port"),
+            (1, "log = \"a=loud\"", "log filter"),
+            (1, "network = = 1", ""),
+        ] {
+            let Err(HomeError::Config {
+                line: at, cause, ..
+            }) = parse(text)
+            else {
+                panic!("{text:?} was taken");
+            };
+            assert_eq!(at, line, "{text:?}: {cause}");
+            assert!(cause.contains(words), "{text:?}: {cause}");
+        }
+    }
+
+    #[test]
+    fn editing_the_peers_keeps_every_other_byte() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let path = dir.path().join("config.toml");
+        let file = Config::default()
+            .to_toml()
+            .replace("network = 1", "network =   9 # mine");
+        fs::write(&path, &file).expect("written");
+        write_peers(&path, &["http://127.0.0.1:5".to_owned()]).expect("edited");
+        let edited = fs::read_to_string(&path).expect("read");
+        let expected = file.replace("peers = []", "peers = [\"http://127.0.0.1:5\"]");
+        assert_eq!(edited, expected);
+    }
+}

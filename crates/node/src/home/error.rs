@@ -1,0 +1,143 @@
+//! What can be wrong with a home, each with words on how to mend it.
+
+use std::path::{Path, PathBuf};
+
+use overlane_core::{Coded, Fault};
+
+/// Why a home could not be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum HomeError {
+    /// Neither XDG_DATA_HOME nor HOME says where a home could be.
+    #[error("neither XDG_DATA_HOME nor HOME is set, so there is no default home")]
+    Nowhere,
+    /// No account has been made here.
+    #[error("there is no node in {}", path.display())]
+    NotInitialised {
+        /// The home.
+        path: PathBuf,
+    },
+    /// There is an account here already, and a key is never written over.
+    #[error("{} already holds a node's account", path.display())]
+    AlreadyInitialised {
+        /// The home.
+        path: PathBuf,
+    },
+    /// Another process has this home.
+    #[error("{} is in use by {}", path.display(), holder(*pid))]
+    InUse {
+        /// The home.
+        path: PathBuf,
+        /// The process that holds it, as far as it wrote its number down.
+        pid: Option<u32>,
+    },
+    /// The key file can be read or written by others.
+    #[error("{} has mode {mode:04o}: others on this machine may have read the key", path.display())]
+    KeyMode {
+        /// The key file.
+        path: PathBuf,
+        /// Its permission bits.
+        mode: u32,
+    },
+    /// The key file belongs to somebody else.
+    #[error("{} belongs to user {owner}, but this process runs as user {user}", path.display())]
+    KeyOwner {
+        /// The key file.
+        path: PathBuf,
+        /// The user number of its owner.
+        owner: u32,
+        /// The user number of this process.
+        user: u32,
+    },
+    /// The key file is no key pair.
+    #[error("{} does not hold a key pair: {cause}", path.display())]
+    KeyInvalid {
+        /// The key file.
+        path: PathBuf,
+        /// Why it does not decode.
+        cause: String,
+    },
+    /// The configuration is wrong.
+    #[error("{}:{line}: {cause}", path.display())]
+    Config {
+        /// The file.
+        path: PathBuf,
+        /// The line, counted from 1.
+        line: usize,
+        /// What is wrong there.
+        cause: String,
+    },
+    /// The path of the local API's socket is longer than the platform can bind.
+    #[error("the socket path {} has {length} bytes; this platform allows {limit}", path.display())]
+    SocketPathTooLong {
+        /// The socket.
+        path: PathBuf,
+        /// Its length.
+        length: usize,
+        /// The most the platform allows.
+        limit: usize,
+    },
+    /// The platform refused a call.
+    #[error("{action} {}: {cause}", path.display())]
+    Io {
+        /// What was being done.
+        action: &'static str,
+        /// The file or folder.
+        path: PathBuf,
+        /// The platform's words.
+        cause: String,
+    },
+}
+
+impl HomeError {
+    /// Names the file and the call in a refusal of the platform's.
+    pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Self {
+        let path = path.to_owned();
+        move |cause| Self::Io {
+            action,
+            path,
+            cause: cause.to_string(),
+        }
+    }
+}
+
+impl Coded for HomeError {
+    fn code(&self) -> &'static str {
+        match self {
+            Self::Nowhere => "home/nowhere",
+            Self::NotInitialised { .. } => "home/not_initialised",
+            Self::AlreadyInitialised { .. } => "home/already_initialised",
+            Self::InUse { .. } => "home/in_use",
+            Self::KeyMode { .. } => "home/key_mode",
+            Self::KeyOwner { .. } => "home/key_owner",
+            Self::KeyInvalid { .. } => "home/key_invalid",
+            Self::Config { .. } => "home/config",
+            Self::SocketPathTooLong { .. } => "home/socket_path_too_long",
+            Self::Io { .. } => "home/io",
+        }
+    }
+
+    fn fault(&self) -> Fault {
+        match self {
+            Self::Nowhere
+            | Self::NotInitialised { .. }
+            | Self::AlreadyInitialised { .. }
+            | Self::Config { .. }
+            | Self::SocketPathTooLong { .. } => Fault::Usage,
+            // One daemon a home is a bound, and a held one refuses.
+            Self::InUse { .. } => Fault::RefusedByBound,
+            // The key is durable state of this node's own that cannot be trusted or kept.
+            Self::KeyMode { .. }
+            | Self::KeyOwner { .. }
+            | Self::KeyInvalid { .. }
+            | Self::Io { .. } => Fault::StoreFailedClosed,
+        }
+    }
+}
+
+fn holder(pid: Option<u32>) -> String {
+    pid.map_or_else(
+        || "another process".to_owned(),
+        |pid| format!("process {pid}"),
+    )
+}

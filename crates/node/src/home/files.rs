@@ -1,0 +1,53 @@
+//! Small files that are whole at their previous or their new value after any crash.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::Path;
+
+use super::HomeError;
+
+/// Makes `dir` and what leads to it, readable by its owner alone. A folder that is there stays
+/// as it is.
+pub(super) fn private_dir(dir: &Path) -> Result<(), HomeError> {
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(dir)
+        .map_err(HomeError::io("create the folder", dir))
+}
+
+/// Whether something is at `path`; only absence means no.
+pub(super) fn exists(path: &Path) -> Result<bool, HomeError> {
+    match fs::symlink_metadata(path) {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(HomeError::io("look at", path)(error)),
+    }
+}
+
+/// Puts `bytes` at `path` in one step: a temporary file with its final mode from its first
+/// byte on, flushed, renamed, and the folder flushed.
+pub(super) fn replace(path: &Path, bytes: &[u8], mode: u32) -> Result<(), HomeError> {
+    let temporary = path.with_extension("new");
+    match fs::remove_file(&temporary) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            return Err(HomeError::io("remove", &temporary)(error));
+        }
+        _ => {}
+    }
+    let write = || -> std::io::Result<()> {
+        let mut options = OpenOptions::new();
+        let mut file = options
+            .write(true)
+            .create_new(true)
+            .mode(mode)
+            .open(&temporary)?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        fs::rename(&temporary, path)?;
+        path.parent()
+            .map_or(Ok(()), |dir| File::open(dir)?.sync_all())
+    };
+    write().map_err(HomeError::io("write", path))
+}

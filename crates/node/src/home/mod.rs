@@ -1,0 +1,191 @@
+//! A node's **home**: the one folder that holds its account key, its configuration, its replay
+//! store, its lock and the socket of its local API.
+//!
+//! ```text
+//! <home>/              0700
+//!   account.key        0600  the account's key pair (protobuf, as libp2p writes it)
+//!   config.toml              what the operator chose
+//!   overlane.lock            held by the one daemon that runs here; names its process
+//!   overlane.sock      0600  the local API, while the daemon runs
+//!   replay/                  the authoritative replay store; never deleted by the node
+//! ```
+//!
+//! Everything here blocks: call it before the runtime starts, or off its workers.
+
+mod config;
+mod error;
+mod files;
+mod key;
+mod lock;
+
+use std::path::{Path, PathBuf};
+
+use overlane_core::identity::Account;
+
+pub use config::{Config, LogFilter, check_peer_url};
+pub use error::HomeError;
+pub use lock::HomeLock;
+
+/// The folder of one node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Home {
+    dir: PathBuf,
+}
+
+impl Home {
+    /// The home in `dir`; nothing is read or made yet.
+    pub fn at(dir: impl Into<PathBuf>) -> Self {
+        Self { dir: dir.into() }
+    }
+
+    /// The default home: `$XDG_DATA_HOME/overlane`, or `~/.local/share/overlane`.
+    ///
+    /// # Errors
+    /// [`HomeError::Nowhere`] when the environment names neither.
+    pub fn default_for_user() -> Result<Self, HomeError> {
+        let named = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+        let data = named("XDG_DATA_HOME").map(PathBuf::from);
+        // The base-directory rules say: a relative path is to be ignored.
+        let data = data.filter(|path| path.is_absolute());
+        let data = data.or_else(|| Some(PathBuf::from(named("HOME")?).join(".local/share")));
+        data.map(|data| Self::at(data.join("overlane")))
+            .ok_or(HomeError::Nowhere)
+    }
+
+    /// The folder itself.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Where the account's key pair is.
+    pub fn key_path(&self) -> PathBuf {
+        self.dir.join("account.key")
+    }
+
+    /// Where the configuration is.
+    pub fn config_path(&self) -> PathBuf {
+        self.dir.join("config.toml")
+    }
+
+    /// Where the replay store is.
+    pub fn store_path(&self) -> PathBuf {
+        self.dir.join("replay")
+    }
+
+    /// Where the local API listens.
+    pub fn socket_path(&self) -> PathBuf {
+        self.dir.join("overlane.sock")
+    }
+
+    /// Where the lock is.
+    pub fn lock_path(&self) -> PathBuf {
+        self.dir.join("overlane.lock")
+    }
+
+    /// Makes the folder, the configuration and the account's key file. The key comes last, so a
+    /// home that was half made by a crash can be made again; a key is never written over.
+    ///
+    /// # Errors
+    /// [`HomeError::AlreadyInitialised`] when there is a key, [`HomeError::InUse`] when a daemon
+    /// runs here, and what the file system refuses.
+    pub fn init(&self, account: &Account, config: &Config) -> Result<(), HomeError> {
+        files::private_dir(&self.dir)?;
+        let _lock = self.lock()?;
+        if self.is_initialised()? {
+            return Err(HomeError::AlreadyInitialised {
+                path: self.dir.clone(),
+            });
+        }
+        if !files::exists(&self.config_path())? {
+            files::replace(&self.config_path(), config.to_toml().as_bytes(), 0o644)?;
+        }
+        key::write(&self.key_path(), account)
+    }
+
+    /// Whether there is an account here.
+    ///
+    /// # Errors
+    /// [`HomeError::Io`] when the folder cannot be looked into.
+    pub fn is_initialised(&self) -> Result<bool, HomeError> {
+        files::exists(&self.key_path())
+    }
+
+    /// Reads the account's key pair.
+    ///
+    /// # Errors
+    /// [`HomeError::NotInitialised`] without one; [`HomeError::KeyMode`] and
+    /// [`HomeError::KeyOwner`] when others could have read or put it there.
+    pub fn account(&self) -> Result<Account, HomeError> {
+        self.require_account()?;
+        key::read(&self.key_path())
+    }
+
+    /// Reads the configuration; a missing file is the defaults.
+    ///
+    /// # Errors
+    /// [`HomeError::Config`] naming file and line.
+    pub fn config(&self) -> Result<Config, HomeError> {
+        Config::read(&self.config_path())
+    }
+
+    /// Adds `url` to the configured peers, and leaves every other byte of the file as it is;
+    /// whether it was not there before.
+    ///
+    /// # Errors
+    /// As [`Home::config`], and what the file system refuses.
+    pub fn add_peer(&self, url: &str) -> Result<bool, HomeError> {
+        self.edit_peers(|peers| peers.push(url.to_owned()), url, false)
+    }
+
+    /// Takes `url` out of the configured peers, and leaves every other byte of the file as it
+    /// is; whether it was there before.
+    ///
+    /// # Errors
+    /// As [`Home::config`], and what the file system refuses.
+    pub fn drop_peer(&self, url: &str) -> Result<bool, HomeError> {
+        self.edit_peers(|peers| peers.retain(|peer| peer != url), url, true)
+    }
+
+    /// Takes the home for this process. The lock lasts as long as the value.
+    ///
+    /// # Errors
+    /// [`HomeError::InUse`] naming the process that holds it, [`HomeError::NotInitialised`] when
+    /// there is no such folder.
+    pub fn lock(&self) -> Result<HomeLock, HomeError> {
+        if !files::exists(&self.dir)? {
+            return Err(self.not_initialised());
+        }
+        HomeLock::take(&self.lock_path(), &self.dir)
+    }
+
+    /// Edits the list if `url` is in it as `there` says; whether it did.
+    fn edit_peers(
+        &self,
+        edit: impl FnOnce(&mut Vec<String>),
+        url: &str,
+        there: bool,
+    ) -> Result<bool, HomeError> {
+        let mut peers = self.config()?.peers;
+        if peers.iter().any(|peer| peer == url) != there {
+            return Ok(false);
+        }
+        edit(&mut peers);
+        config::write_peers(&self.config_path(), &peers)?;
+        Ok(true)
+    }
+
+    /// Checks that there is an account here.
+    ///
+    /// # Errors
+    /// [`HomeError::NotInitialised`] without one.
+    pub fn require_account(&self) -> Result<(), HomeError> {
+        let there = self.is_initialised()?;
+        there.then_some(()).ok_or_else(|| self.not_initialised())
+    }
+
+    fn not_initialised(&self) -> HomeError {
+        HomeError::NotInitialised {
+            path: self.dir.clone(),
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! Real `overlane` processes on fresh homes. Nothing here waits by the clock: a daemon is up
+//! when it has printed its block, an answer is there when its process has ended.
+
+#![allow(dead_code, reason = "each test file uses its part of it")]
+
+use std::ffi::OsStr;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::PathBuf;
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// A folder of its own, with a home in it that nobody has made yet.
+pub(crate) struct Place {
+    pub(crate) dir: TempDir,
+}
+
+/// What a command answered.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) code: i32,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+impl Place {
+    pub(crate) fn new() -> Self {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        Self { dir }
+    }
+
+    /// With a node that listens on any free port.
+    pub(crate) fn with_node() -> Self {
+        let place = Self::new();
+        let made = place.overlane(["init", "--listen", "127.0.0.1:0"]);
+        assert_eq!(made.code, 0, "{made:?}");
+        place
+    }
+
+    pub(crate) fn home(&self) -> PathBuf {
+        self.dir.path().join("home")
+    }
+
+    pub(crate) fn command<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_overlane"));
+        command.args(args).env("OVERLANE_HOME", self.home());
+        for name in ["OVERLANE_LISTEN", "OVERLANE_LOG", "XDG_DATA_HOME"] {
+            command.env_remove(name);
+        }
+        command.current_dir(self.dir.path()).stdin(Stdio::null());
+        command
+    }
+
+    /// Runs a command to its end.
+    pub(crate) fn overlane<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Answer {
+        let output = self.command(args).output().expect("a process");
+        Answer {
+            code: output.status.code().expect("an exit code"),
+            out: String::from_utf8(output.stdout).expect("text"),
+            err: String::from_utf8(output.stderr).expect("text"),
+        }
+    }
+
+    /// Runs a command to its end, with something to read.
+    pub(crate) fn overlane_reading<S: AsRef<OsStr>>(
+        &self,
+        args: impl IntoIterator<Item = S>,
+        input: &[u8],
+    ) -> Answer {
+        let mut command = self.command(args);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().expect("a process");
+        let mut stdin = child.stdin.take().expect("its input");
+        stdin.write_all(input).expect("written");
+        drop(stdin);
+        let output = child.wait_with_output().expect("its end");
+        Answer {
+            code: output.status.code().expect("an exit code"),
+            out: String::from_utf8(output.stdout).expect("text"),
+            err: String::new(),
+        }
+    }
+
+    /// Starts a command whose answers are read as they come.
+    pub(crate) fn start<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Running {
+        let mut command = self.command(args);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("a process");
+        let lines = BufReader::new(child.stdout.take().expect("its output"));
+        Running { child, lines }
+    }
+
+    /// Starts the daemon, and waits until it says that it is up.
+    pub(crate) fn daemon(&self) -> Daemon {
+        let mut running = self.start(["run", "--json"]);
+        let up = running.line();
+        assert_eq!(up["up"], true, "{up}");
+        Daemon { running, up }
+    }
+}
+
+/// A process whose lines are read as they come; killed when dropped.
+pub(crate) struct Running {
+    pub(crate) child: Child,
+    lines: BufReader<ChildStdout>,
+}
+
+impl Running {
+    /// The next line, which is JSON.
+    pub(crate) fn line(&mut self) -> Value {
+        let mut line = String::new();
+        self.lines.read_line(&mut line).expect("a line");
+        if line.is_empty() {
+            let mut err = String::new();
+            let _ = self
+                .child
+                .stderr
+                .take()
+                .map(|mut it| it.read_to_string(&mut err));
+            panic!("the process ended without another line: {err}");
+        }
+        serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line:?}"))
+    }
+
+    /// Sends SIGTERM and waits for the end; gives the exit code, if it was no signal's.
+    pub(crate) fn terminate(&mut self) -> Option<i32> {
+        let pid = self.child.id().to_string();
+        let sent = Command::new("kill").args(["-TERM", &pid]).status();
+        assert!(sent.expect("kill").success());
+        self.child.wait().expect("its end").code()
+    }
+
+    /// Ends the process as a crash does.
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().expect("killed");
+        self.child.wait().expect("its end");
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A daemon that is up.
+pub(crate) struct Daemon {
+    pub(crate) running: Running,
+    pub(crate) up: Value,
+}
+
+impl Daemon {
+    pub(crate) fn did(&self) -> &str {
+        self.up["did"].as_str().expect("a Did")
+    }
+
+    pub(crate) fn url(&self) -> &str {
+        self.up["url"].as_str().expect("an address")
+    }
+}
+
+impl Answer {
+    /// The answer as one JSON object.
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+
+    /// Checks that it is this refusal.
+    #[track_caller]
+    pub(crate) fn is_refused(&self, code: i32, error: &str) -> Value {
+        assert_eq!(self.code, code, "{self:?}");
+        let refusal = self.json();
+        assert_eq!(refusal["error"], error, "{self:?}");
+        assert!(!refusal["message"].as_str().expect("words").is_empty());
+        refusal
+    }
+}
