@@ -20,7 +20,7 @@ use overlane_core::transaction::{
 use overlane_core::wire::bounds::{
     DATA_MAX_BYTES, FRAME_MAX_BYTES, NAMESPACE_MAX_BYTES, PAYLOAD_OVERHEAD_MAX_BYTES,
 };
-use overlane_core::wire::cbor::{from_slice, to_vec};
+use overlane_core::wire::cbor::{Value, from_slice, to_vec};
 use overlane_core::{Class, Coded, Did, NetworkId, StreamKey, TxId};
 use proptest::prelude::*;
 use std::sync::Arc;
@@ -132,6 +132,10 @@ fn golden_payload_of_fixed_keys() {
         verified.digest(),
     );
     assert_eq!(shown, include_str!("data/transaction_golden.txt"));
+    // Each is one item of CBOR and nothing more, whoever reads it.
+    for bytes in [to_vec(payload.transaction()), to_vec(&verified.header())] {
+        assert!(from_slice::<Value>(&bytes).is_ok());
+    }
 }
 
 #[test]
@@ -549,6 +553,10 @@ fn report(accepted: Accepted, offered: SignedHeader, reporter: &Signer) -> ForkE
     let evidence = ForkEvidence::report(accepted, offered, reporter, NOW_MS);
     let bytes = to_vec(&evidence);
     assert_eq!(from_slice::<ForkEvidence>(&bytes).unwrap(), evidence);
+    assert!(
+        from_slice::<Value>(&bytes).is_ok(),
+        "one item, whoever reads it"
+    );
     evidence
 }
 

@@ -161,7 +161,7 @@ pub(super) fn check_once_signed(
 impl Encode for SignedHeader {
     fn encode(&self, writer: &mut Writer) {
         writer
-            .array(9)
+            .array(10)
             .value(&self.destination)
             .value(&self.class)
             .value(&self.tx_id)
@@ -175,7 +175,7 @@ impl Encode for SignedHeader {
 
 impl<'a> Decode<'a> for SignedHeader {
     fn decode(reader: &mut Reader<'a>) -> Result<Self, CborError> {
-        reader.expect_array(9)?;
+        reader.expect_array(10)?;
         let (destination, class) = (reader.value()?, reader.value()?);
         Ok(Self {
             destination,
