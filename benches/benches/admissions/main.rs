@@ -1,0 +1,110 @@
+//! Criterion benches of admission: what each step costs, and how many a node makes durable.
+//!
+//! `cargo bench -p overlane-benches --bench admissions`
+//!
+//! Throughput is in admissions (elements) a second. Every row over a table runs on 16,384 receiver
+//! streams, visited in turn: few streams would share records within a batch and flatter any store.
+//! Stores live under the target folder, or in `OVERLANE_BENCH_DIR`; a RAM disk measures nothing.
+
+#![allow(clippy::panic, reason = "a bench that cannot set up has nothing to measure")]
+
+mod support;
+
+use std::hint::black_box;
+
+use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use overlane_core::TransactionDigest;
+use overlane_core::replay::Window;
+use overlane_core::store::{Effect, RecordStore};
+use overlane_core::transaction::Payload;
+use support::{Admissions, Scratch, payload, verify_context};
+
+fn observe(c: &mut Criterion) {
+    let mut group = c.benchmark_group("admissions/observe");
+    group.throughput(Throughput::Elements(1));
+    group.bench_function("advance", |bencher| {
+        let mut window = Window::first(0, TransactionDigest([1; 32]));
+        bencher.iter(|| {
+            let next = window.high() + 1;
+            black_box(window.observe(next, TransactionDigest([2; 32])))
+        });
+    });
+    group.bench_function("replay", |bencher| {
+        let mut window = Window::first(0, TransactionDigest([1; 32]));
+        bencher.iter(|| black_box(window.observe(0, TransactionDigest([1; 32]))));
+    });
+    group.finish();
+}
+
+/// The engine alone: judged, charged, staged, batched, released, and nothing encoded.
+fn engine(c: &mut Criterion) {
+    let mut group = c.benchmark_group("admissions/engine");
+    for in_flight in [1usize, 64] {
+        group.throughput(Throughput::Elements(in_flight as u64));
+        group.bench_function(BenchmarkId::new("no_disk", in_flight), |bencher| {
+            let mut admissions = Admissions::new();
+            bencher.iter(|| admissions.round(in_flight, |_| Ok(())));
+        });
+    }
+    group.throughput(Throughput::Elements(64));
+    group.bench_function("encode_whole/64", |bencher| {
+        let mut admissions = Admissions::new();
+        bencher.iter(|| {
+            admissions.round(64, |batch| {
+                for change in &batch.changes {
+                    if let Effect::Write(image) = &change.effect {
+                        black_box(image.whole());
+                    }
+                }
+                Ok(())
+            });
+        });
+    });
+    group.bench_function("encode_delta/64", |bencher| {
+        let mut admissions = Admissions::new();
+        bencher.iter(|| {
+            admissions.round(64, |batch| {
+                for change in &batch.changes {
+                    if let Effect::Write(image) = &change.effect {
+                        black_box(image.delta());
+                    }
+                }
+                Ok(())
+            });
+        });
+    });
+    group.finish();
+}
+
+/// The whole way to the disk, with this many admissions waiting at any time.
+fn durable(c: &mut Criterion) {
+    let mut group = c.benchmark_group("admissions/files");
+    group.sample_size(10);
+    let scratch = Scratch::new();
+    let (mut store, mut admissions) = scratch.files();
+    for in_flight in [1usize, 64] {
+        group.throughput(Throughput::Elements(in_flight as u64));
+        group.bench_function(BenchmarkId::new("in_flight", in_flight), |bencher| {
+            bencher.iter(|| admissions.round(in_flight, |batch| store.write(&batch.changes)));
+        });
+    }
+    group.finish();
+}
+
+/// Both strict signature checks, the delegations' and the proofs': what bounds a node's rate.
+fn verification(c: &mut Criterion) {
+    let mut group = c.benchmark_group("admissions/verify");
+    group.throughput(Throughput::Elements(1));
+    let payload = payload();
+    group.bench_function("payload", |bencher| {
+        bencher.iter_batched(
+            || payload.clone(),
+            |payload: Payload| payload.verify(&verify_context()),
+            criterion::BatchSize::SmallInput,
+        );
+    });
+    group.finish();
+}
+
+criterion_group!(benches, observe, engine, verification, durable);
+criterion_main!(benches);

@@ -1,0 +1,250 @@
+//! What the admission benches run on: a full table, a payload, and a place on a real disk.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use overlane_core::identity::{Account, Delegatee, Delegation, Life, Signer, VerifyContext};
+use overlane_core::replay::record::{ReceiverRecord, Record, RecordId};
+use overlane_core::replay::{
+    Batch, Candidate, Engine, EngineConfig, Introducer, Now, Outcome, STREAM_CAPACITY, Window,
+    spent_ms,
+};
+use overlane_core::store::{Change, Effect, Found, RecordStore, Scan, StoreError};
+use overlane_core::transaction::{Draft, Message, Namespace, Payload, RelayFields, Transaction};
+use overlane_core::wire::cbor::to_vec;
+use overlane_core::{Class, Did, NetworkId, StreamKey, TransactionDigest, TxId};
+use overlane_storage_native::vfs::RealVfs;
+use overlane_storage_native::{FILES_BUDGET_BYTES, FilesStore};
+use zeroize::Zeroizing;
+
+const NETWORK: NetworkId = NetworkId(1);
+const NOW_MS: u64 = 1_800_000_000_000;
+const PAIRS: u64 = STREAM_CAPACITY as u64 / Class::ALL.len() as u64;
+/// Records written at once while a store is filled.
+const FILL_AT_ONCE: usize = 1_024;
+
+/// An already verified transaction: the engine looks at nothing else.
+struct Item {
+    stream: StreamKey,
+    sequence: u64,
+}
+
+impl Candidate for Item {
+    fn stream(&self) -> StreamKey {
+        self.stream
+    }
+    fn sequence(&self) -> u64 {
+        self.sequence
+    }
+    fn digest(&self) -> TransactionDigest {
+        digest(&self.stream, self.sequence)
+    }
+    fn data_bytes(&self) -> u64 {
+        256
+    }
+    fn issued_ms(&self) -> u64 {
+        NOW_MS
+    }
+    fn last_ms(&self) -> u64 {
+        NOW_MS + 600_000
+    }
+    fn namespace(&self) -> Option<&str> {
+        None
+    }
+    fn signed_header(&self) -> Vec<u8> {
+        vec![0; 400]
+    }
+}
+
+fn digest(stream: &StreamKey, sequence: u64) -> TransactionDigest {
+    let mut digest = [0; 32];
+    let origin = stream.origin.0.iter().copied();
+    let bytes = origin.chain(sequence.to_be_bytes());
+    digest
+        .iter_mut()
+        .zip(bytes)
+        .for_each(|(to, from)| *to = from);
+    TransactionDigest(digest)
+}
+
+fn stream(number: u64) -> StreamKey {
+    let class = Class::ALL.get((number / PAIRS) as usize % Class::ALL.len());
+    let mut origin = [0; 20];
+    let tail = origin.iter_mut().rev();
+    tail.zip((number % PAIRS).to_le_bytes())
+        .for_each(|(to, from)| *to = from);
+    StreamKey {
+        network: NETWORK,
+        origin: Did(origin),
+        destination: Did([0xbb; 20]),
+        class: class.copied().unwrap_or(Class::Application),
+    }
+}
+
+/// A record of 32 admitted transactions, as a stream in use has.
+fn full_record(number: u64) -> ReceiverRecord {
+    let stream = stream(number);
+    let mut window = Window::first(0, digest(&stream, 0));
+    for sequence in 1..32 {
+        window.observe(sequence, digest(&stream, sequence));
+    }
+    ReceiverRecord {
+        stream,
+        version: 32,
+        window,
+        custody: Vec::new(),
+        introducer: Introducer::Own,
+        spent_ms: spent_ms(stream.class, NOW_MS + 600_000),
+    }
+}
+
+/// Admissions that visit all streams in turn.
+pub(crate) struct Admissions {
+    engine: Engine<Item>,
+    now: Now,
+    turn: u64,
+}
+
+impl Admissions {
+    pub(crate) fn new() -> Self {
+        let mut records: Vec<_> = (0..STREAM_CAPACITY as u64)
+            .map(full_record)
+            .map(|record| {
+                let name = RecordId::Receiver(record.stream).name();
+                let record = Record::Receiver(Box::new(record));
+                (name, Found::Bytes(to_vec(&record)))
+            })
+            .collect();
+        records.sort_by_key(|(name, _)| *name);
+        Self::over(Scan { records })
+    }
+
+    fn over(scan: Scan) -> Self {
+        let now = Now {
+            wall_ms: NOW_MS,
+            steady_ms: 0,
+        };
+        let engine = Engine::restore(EngineConfig::default(), scan, now);
+        assert_eq!(engine.receivers().count(), STREAM_CAPACITY);
+        Self {
+            engine,
+            now,
+            turn: 0,
+        }
+    }
+
+    /// Admits `in_flight` transactions of as many streams and waits for all of them.
+    pub(crate) fn round(
+        &mut self,
+        in_flight: usize,
+        mut write: impl FnMut(&Batch) -> Result<(), StoreError>,
+    ) {
+        for _ in 0..in_flight {
+            let streams = STREAM_CAPACITY as u64;
+            let item = Item {
+                stream: stream(self.turn % streams),
+                sequence: 32 + self.turn / streams,
+            };
+            self.turn += 1;
+            // At 256,000 admissions a second by this clock, a quota record rests before it is
+            // needed again.
+            self.now.steady_ms += u64::from(self.turn % 256 == 0);
+            self.engine.stage_admission(item, Introducer::Own, self.now);
+        }
+        let mut admitted = 0;
+        while let Some(batch) = self.engine.take_batch() {
+            let written = write(&batch);
+            assert_eq!(self.engine.batch_done(batch.id, written), Ok(()));
+            while let Some((_, outcome)) = self.engine.poll_outcome() {
+                admitted += usize::from(matches!(outcome, Outcome::Admitted(_)));
+            }
+        }
+        assert_eq!(admitted, in_flight, "each of them was admitted");
+    }
+}
+
+/// A folder on the disk that is measured.
+pub(crate) struct Scratch(tempfile::TempDir);
+
+impl Scratch {
+    pub(crate) fn new() -> Self {
+        let given = std::env::var_os("OVERLANE_BENCH_DIR").map(PathBuf::from);
+        let parent = given.unwrap_or_else(|| PathBuf::from(env!("CARGO_TARGET_TMPDIR")));
+        match tempfile::tempdir_in(&parent) {
+            Ok(folder) => Self(folder),
+            Err(cause) => panic!("{}: {cause}", parent.display()),
+        }
+    }
+
+    /// A `files` store of 16,384 streams, and admissions over what it scanned.
+    pub(crate) fn files(&self) -> (FilesStore, Admissions) {
+        let path = self.0.path().join("files");
+        let mut store = FilesStore::open(Arc::new(RealVfs), &path, FILES_BUDGET_BYTES)
+            .unwrap_or_else(|cause| panic!("{cause}"));
+        let numbers: Vec<_> = (0..STREAM_CAPACITY as u64).collect();
+        for numbers in numbers.chunks(FILL_AT_ONCE) {
+            let changes: Vec<_> = numbers.iter().map(|number| fill(*number)).collect();
+            assert_eq!(store.write(&changes), Ok(()));
+        }
+        let scan = store.scan().unwrap_or_else(|cause| panic!("{cause}"));
+        (store, Admissions::over(scan))
+    }
+}
+
+fn fill(number: u64) -> Change {
+    let record = full_record(number);
+    Change {
+        name: RecordId::Receiver(record.stream).name(),
+        effect: Effect::Write(Arc::new(to_vec(&record))),
+    }
+}
+
+fn signer(seed: u8) -> Signer {
+    let life = Life {
+        issued_ms: NOW_MS,
+        ttl_ms: 86_400_000,
+    };
+    let made = || {
+        let account = Account::ed25519(Zeroizing::new([seed; 32]))?;
+        let delegatee = Delegatee::from_seed(Zeroizing::new([seed + 1; 32]));
+        let delegation = Delegation::issue(&account, &delegatee, NETWORK, life)?;
+        Ok((delegatee, delegation))
+    };
+    let (delegatee, delegation) =
+        made().unwrap_or_else(|cause: overlane_core::identity::KeyError| panic!("{cause}"));
+    let delegation = delegation
+        .verify(&verify_context())
+        .unwrap_or_else(|cause| panic!("{cause}"));
+    Signer::new(delegatee, delegation).unwrap_or_else(|cause| panic!("{cause}"))
+}
+
+pub(crate) const fn verify_context() -> VerifyContext {
+    VerifyContext {
+        network: NETWORK,
+        now_ms: NOW_MS,
+    }
+}
+
+/// A small application message, signed by one account and carried by another.
+pub(crate) fn payload() -> Payload {
+    let (origin, carrier) = (signer(1), signer(3));
+    let life = Life {
+        issued_ms: NOW_MS,
+        ttl_ms: 600_000,
+    };
+    let namespace = Namespace::new("bench").unwrap_or_else(|cause| panic!("{cause}"));
+    let draft = Draft {
+        destination: carrier.did(),
+        tx_id: TxId([7; 16]),
+        sequence: 1,
+        message: Message::Application {
+            namespace,
+            body: &[0x5a; 256],
+        },
+        life,
+    };
+    let relay = RelayFields::direct(carrier.did());
+    Transaction::sign(&draft, &origin)
+        .and_then(|signed| Payload::carry(signed, relay, &carrier, life))
+        .unwrap_or_else(|cause| panic!("{cause}"))
+}
