@@ -6,7 +6,10 @@
 //! streams, visited in turn: few streams would share records within a batch and flatter any store.
 //! Stores live under the target folder, or in `OVERLANE_BENCH_DIR`; a RAM disk measures nothing.
 
-#![allow(clippy::panic, reason = "a bench that cannot set up has nothing to measure")]
+#![allow(
+    clippy::panic,
+    reason = "a bench that cannot set up has nothing to measure"
+)]
 
 mod support;
 
