@@ -18,6 +18,11 @@ pub(crate) const LOCK_FILE: &str = "lock";
 pub(crate) const TEMP_SUFFIX: &str = ".tmp";
 
 const KIND_FILE_BYTES_MAX: usize = 256;
+const CLEARED_INFIX: &str = ".cleared-";
+
+/// How often one name can be cleared before its kept copies must be taken away.
+const CLEARED_COPIES_MAX: u32 = 1_000;
+
 const PID_DIGITS: usize = 10;
 
 /// The kinds of store a folder can hold.
@@ -107,23 +112,29 @@ impl Folder {
 
     /// Puts a whole file in the place of another; durable after the folder's flush.
     pub(crate) fn replace(&self, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
-        let temp = self.write_temp(name, bytes)?;
-        let target = self.path.join(name);
-        self.vfs
-            .rename(&temp, &target)
-            .map_err(failed("rename to", &target))
+        self.write_temp(name, bytes)?;
+        self.rename_temp(name)
     }
 
     /// Writes and flushes the file that is to be renamed to `name`.
-    pub(crate) fn write_temp(&self, name: &str, bytes: &[u8]) -> Result<PathBuf, StoreError> {
-        let temp = self.path.join(format!("{name}{TEMP_SUFFIX}"));
+    pub(crate) fn write_temp(&self, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
+        let temp = self.temp_path(name);
         let mut file = self
             .vfs
             .open(&temp, OpenMode::Create)
             .map_err(failed("create", &temp))?;
         write_all_at(file.as_mut(), bytes, 0).map_err(failed("write", &temp))?;
-        file.flush().map_err(failed("flush", &temp))?;
-        Ok(temp)
+        file.flush().map_err(failed("flush", &temp))
+    }
+
+    /// Where the file that is to be renamed to `name` is written.
+    pub(crate) fn temp_path(&self, name: &str) -> PathBuf {
+        self.path.join(format!("{name}{TEMP_SUFFIX}"))
+    }
+
+    /// Gives a written and flushed file its name; durable after the folder's flush.
+    pub(crate) fn rename_temp(&self, name: &str) -> Result<(), StoreError> {
+        self.rename(&format!("{name}{TEMP_SUFFIX}"), name)
     }
 
     pub(crate) fn rename(&self, from: &str, to: &str) -> Result<(), StoreError> {
@@ -143,6 +154,19 @@ impl Folder {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             removed => removed.map_err(failed("remove", &path)),
         }
+    }
+
+    /// The first free name for a record that is set aside.
+    pub(crate) fn free_cleared_name(&self, name: RecordName) -> Result<String, StoreError> {
+        let entries = self.vfs.list(&self.path).map_err(failed("list", &self.path))?;
+        (1..=CLEARED_COPIES_MAX)
+            .map(|copy| format!("{name}{CLEARED_INFIX}{copy}"))
+            .find(|kept| !entries.iter().any(|entry| entry.name == *kept))
+            .ok_or_else(|| StoreError::Io {
+                action: "set aside",
+                path: self.path.join(name.to_string()).display().to_string(),
+                cause: format!("{CLEARED_COPIES_MAX} copies of it are kept already"),
+            })
     }
 
     pub(crate) fn flush(&self) -> Result<(), StoreError> {
@@ -247,4 +271,10 @@ fn lock_holder(vfs: &dyn Vfs, path: &Path) -> Option<u32> {
 /// The record that a file of this name is, or is the marker of.
 pub(crate) fn record_of(name: &str, suffix: &str) -> Option<RecordName> {
     name.strip_suffix(suffix)?.parse().ok()
+}
+
+/// A record that an operator cleared, kept aside.
+pub(crate) fn is_cleared(name: &str) -> bool {
+    name.split_once(CLEARED_INFIX)
+        .is_some_and(|(record, _)| record_of(record, "").is_some())
 }

@@ -2,12 +2,9 @@
 
 use overlane_core::store::{Found, RecordName, StoreError};
 
-use super::{CLEARED_INFIX, FileOf, FilesStore, marker};
+use super::{FileOf, FilesStore, marker};
 use crate::admin::{Cleared, StoreAdmin, StoreSummary};
 use crate::folder::StoreKind;
-
-/// How often one name can be cleared before its kept copies must be taken away.
-const CLEARED_COPIES_MAX: u32 = 1_000;
 
 impl StoreAdmin for FilesStore {
     fn summary(&self) -> StoreSummary {
@@ -46,7 +43,7 @@ impl StoreAdmin for FilesStore {
 impl FilesStore {
     /// Marker first, as in every removal; then the record takes a name that is no record's.
     fn set_aside(&mut self, name: RecordName) -> Result<String, StoreError> {
-        let kept = self.free_name(name)?;
+        let kept = self.folder.free_cleared_name(name)?;
         let held = self.held.get_mut(&name).filter(|held| held.marked);
         if let Some(held) = held {
             self.folder.remove(&marker(name))?;
@@ -59,19 +56,5 @@ impl FilesStore {
         }
         self.folder.flush()?;
         Ok(kept)
-    }
-
-    fn free_name(&self, name: RecordName) -> Result<String, StoreError> {
-        let path = &self.folder.path;
-        let entries = self.folder.vfs.list(path);
-        let entries = entries.map_err(crate::vfs::failed("list", path))?;
-        (1..=CLEARED_COPIES_MAX)
-            .map(|copy| format!("{name}{CLEARED_INFIX}{copy}"))
-            .find(|kept| !entries.iter().any(|entry| entry.name == *kept))
-            .ok_or_else(|| StoreError::Io {
-                action: "set aside",
-                path: path.join(name.to_string()).display().to_string(),
-                cause: format!("{CLEARED_COPIES_MAX} copies of it are kept already"),
-            })
     }
 }

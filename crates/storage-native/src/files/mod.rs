@@ -21,7 +21,7 @@ use std::sync::Arc;
 use overlane_core::store::{Change, Effect, Found, RecordName, RecordStore, Scan, StoreError};
 
 use crate::RECORD_BYTES_MAX;
-use crate::folder::{Folder, KIND_FILE, StoreKind, TEMP_SUFFIX, record_of};
+use crate::folder::{Folder, KIND_FILE, StoreKind, TEMP_SUFFIX, is_cleared, record_of};
 use crate::vfs::{Entry, EntryKind, OpenMode, Vfs, failed, read_whole};
 
 /// What the node's store may hold. Never reached by a full replay table (28,692,288 bytes of
@@ -35,7 +35,6 @@ const _: () = assert!(
 );
 
 const MARKER_SUFFIX: &str = ".p";
-const CLEARED_INFIX: &str = ".cleared-";
 const FILE_BYTES_MAX: usize = RECORD_BYTES_MAX + envelope::ENVELOPE_BYTES;
 
 /// The store of one file a record. Dropping it gives up its lock.
@@ -250,7 +249,7 @@ impl FilesStore {
         for Staged { name, file } in staged {
             let name = name.to_string();
             match file {
-                Some(_) => self.folder.rename(&format!("{name}{TEMP_SUFFIX}"), &name)?,
+                Some(_) => self.folder.rename_temp(&name)?,
                 None => self.folder.remove_if_there(&name)?,
             }
         }
@@ -385,10 +384,4 @@ fn is_leftover(entry: &Entry) -> bool {
     let of_a_record = || stem.split('.').next().and_then(|name| record_of(name, ""));
     let ours = stem == KIND_FILE || of_a_record().is_some();
     ours && matches!(entry.kind, EntryKind::File { .. })
-}
-
-/// A record that an operator cleared, kept aside.
-fn is_cleared(name: &str) -> bool {
-    name.split_once(CLEARED_INFIX)
-        .is_some_and(|(record, _)| record_of(record, "").is_some())
 }

@@ -1,0 +1,412 @@
+//! The journal store, the default (protocol decision 5): one append and one flush a batch.
+//!
+//! A batch becomes one [frame] appended to a zero-written [segment]; the flush of that
+//! frame is what a release waits for (law release). Each cell carries its own checksum and the
+//! versions it leads from and to (laws atomicity and order). Any failure of a write or a flush
+//! poisons the store (law fail-closed); opening it again writes once more, in an epoch of its
+//! own, the last frame: the one that may be readable and not durable. A [snapshot] compacts
+//! the journal while it runs; its directory is the presence set (law missing). What was
+//! damaged is named, kept and never written over (laws isolation and never-delete).
+//!
+//! `docs/store-format.md` describes it to the byte.
+
+mod admin;
+mod bad;
+mod cell;
+mod checkpoint;
+mod fields;
+mod frame;
+mod load;
+#[cfg(any(test, feature = "testkit"))]
+mod locate;
+mod make;
+mod open;
+mod recover;
+mod segment;
+mod snapshot;
+mod table;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use overlane_core::store::{
+    Change, Effect, Image, RecordName, RecordStore, Scan, StoreError,
+};
+
+use crate::RECORD_BYTES_MAX;
+use crate::folder::Folder;
+use crate::vfs::Vfs;
+use cell::CellKind;
+use checkpoint::{Checkpoint, Done, Old, Running};
+use fields::{HASH_BYTES, Keys};
+use frame::{BLOCK_BYTES, FrameKind, FrameWriter, Head};
+use segment::Segments;
+use snapshot::Header;
+use table::{Entry, Place, Table};
+
+pub use checkpoint::Pace;
+#[cfg(any(test, feature = "testkit"))]
+pub(crate) use locate::locate;
+#[cfg(any(test, feature = "testkit"))]
+pub(crate) use snapshot::RECORD_OVERHEAD_BYTES;
+
+/// Brings a whole record and the deltas that follow it together.
+pub type ApplyDeltas = fn(whole: &[u8], deltas: &[Vec<u8>]) -> Result<Vec<u8>, String>;
+
+/// What the node's journal may hold in records; a full replay table fits (seed 1).
+pub const JOURNAL_BUDGET_BYTES: u64 = 40 * 1024 * 1024;
+
+const RECORDS_MAX: u64 = 32_768;
+const REPLAY_STORE_BYTES_MAX: u64 = 28_692_288;
+const _: () = assert!(
+    REPLAY_STORE_BYTES_MAX + RECORDS_MAX * snapshot::RECORD_OVERHEAD_BYTES as u64
+        <= JOURNAL_BUDGET_BYTES
+);
+
+/// The fewest segments: one in use, one to go on in.
+const SEGMENTS_MIN: usize = 2;
+/// The shortest segment.
+const SEGMENT_BLOCKS_MIN: usize = 8;
+/// A record takes half a segment at most: the names of the frame before it, which the frame
+/// that holds it repeats, take less than a quarter.
+const SEGMENT_SHARE: usize = 2;
+
+/// How a journal is made and run. What a made one was made with is written in it and stands.
+#[derive(Debug, Clone, Copy)]
+pub struct JournalConfig {
+    /// What its records may take together.
+    pub budget_bytes: u64,
+    /// How many segments it is made with, two at least.
+    pub segments: usize,
+    /// The length of each; a multiple of 4 KiB, 32 KiB at least. All of them together are
+    /// what the disk must have free when the store is made.
+    pub segment_bytes: usize,
+    /// Who runs its checkpoints.
+    pub pace: Pace,
+    /// How its deltas are applied.
+    pub apply: ApplyDeltas,
+}
+
+impl Default for JournalConfig {
+    fn default() -> Self {
+        Self {
+            budget_bytes: JOURNAL_BUDGET_BYTES,
+            segments: 4,
+            segment_bytes: 8 * 1024 * 1024,
+            pace: Pace::Background,
+            apply: apply_replay_deltas,
+        }
+    }
+}
+
+/// The deltas of replay records.
+fn apply_replay_deltas(whole: &[u8], deltas: &[Vec<u8>]) -> Result<Vec<u8>, String> {
+    deltas.iter().try_fold(whole.to_vec(), |whole, delta| {
+        overlane_core::replay::record::apply(&whole, delta).map_err(|error| error.to_string())
+    })
+}
+
+/// The journal store. Dropping it waits for a checkpoint under way and gives up the lock; what
+/// was written after the last seal stays without one.
+#[derive(Debug)]
+pub struct JournalStore {
+    folder: Folder,
+    keys: Keys,
+    pace: Pace,
+    table: Table,
+    segments: Segments,
+    position: Position,
+    writer: FrameWriter,
+    snapshot: Old,
+    running: Option<Running>,
+    scanned: Option<Scan>,
+    foreign_entries: usize,
+    cleared_kept: usize,
+    leftovers_removed: usize,
+    poisoned: Option<String>,
+}
+
+/// Where the journal stands.
+#[derive(Debug)]
+struct Position {
+    epoch: u64,
+    epoch_start: u64,
+    /// The last frame's.
+    number: u64,
+    hash: [u8; HASH_BYTES],
+    names: Vec<RecordName>,
+    sealed: bool,
+}
+
+/// One change, encoded.
+struct Staged {
+    name: RecordName,
+    kind: CellKind,
+    old: u64,
+    new: u64,
+    bytes: Vec<u8>,
+    image: Option<Arc<dyn Image>>,
+    bytes_bound: u64,
+}
+
+impl JournalStore {
+    /// Opens the store in this folder, and makes it if the folder has none.
+    ///
+    /// # Errors
+    /// [`StoreError`]: the folder cannot be written or has no room, is held by another
+    /// process, is another kind of store, holds more than the budget, or is damaged so that
+    /// the records it concerns cannot be named.
+    pub fn open(vfs: Arc<dyn Vfs>, path: &Path, config: JournalConfig) -> Result<Self, StoreError> {
+        open::open(vfs, path, config)
+    }
+
+    /// Writes a snapshot now, whatever the segments have room for.
+    ///
+    /// # Errors
+    /// [`StoreError`]; the store is then poisoned.
+    pub fn checkpoint(&mut self) -> Result<(), StoreError> {
+        self.refuse_poisoned()?;
+        self.checkpoint_now().map_err(|error| self.poison(error))
+    }
+
+    /// Checks and encodes a batch. Nothing is written, so a refusal leaves the store as it was.
+    fn stage(&mut self, batch: &[Change]) -> Result<Vec<Staged>, StoreError> {
+        let staged = batch
+            .iter()
+            .map(|change| self.stage_one(change))
+            .collect::<Result<Vec<_>, _>>()?;
+        let change: Vec<_> = staged
+            .iter()
+            .map(|staged| (staged.name, staged.image.as_ref().map(|_| staged.bytes_bound)))
+            .collect();
+        self.table.check_change(&change, |index| {
+            let image = staged.get(index)?.image.as_ref()?;
+            Some(image.whole().len() as u64)
+        })?;
+        Ok(staged)
+    }
+
+    fn stage_one(&self, change: &Change) -> Result<Staged, StoreError> {
+        let name = change.name;
+        let entry = self.table.entry(name);
+        if matches!(entry, Some(entry) if matches!(entry.place, Place::Bad(_))) {
+            return Err(StoreError::BadRecord { name });
+        }
+        let old = entry.map_or(0, |entry| entry.version);
+        let Effect::Write(image) = &change.effect else {
+            return Ok(Staged {
+                name,
+                kind: CellKind::Remove,
+                old,
+                new: 0,
+                bytes: Vec::new(),
+                image: None,
+                bytes_bound: 0,
+            });
+        };
+        let delta = entry.and_then(|entry| {
+            let delta = image.delta().filter(|delta| delta.from == entry.version)?;
+            let bound = entry.bytes_bound.saturating_add(delta.bytes.len() as u64);
+            Some((CellKind::Delta, delta.to, delta.bytes, bound))
+        });
+        let (kind, new, bytes, bytes_bound) = delta.unwrap_or_else(|| {
+            let whole = image.whole();
+            let length = whole.len() as u64;
+            (CellKind::Whole, image.version(), whole, length)
+        });
+        let segment_bytes = self.segments.blocks().saturating_mul(BLOCK_BYTES);
+        let bytes_max = RECORD_BYTES_MAX.min(segment_bytes / SEGMENT_SHARE);
+        if bytes.len() > bytes_max {
+            return Err(StoreError::RecordTooLarge {
+                name,
+                bytes: bytes.len(),
+                bytes_max,
+            });
+        }
+        Ok(Staged {
+            name,
+            kind,
+            old,
+            new,
+            bytes,
+            image: Some(Arc::clone(image)),
+            bytes_bound,
+        })
+    }
+
+    /// One frame and one flush, or as many as the batch needs where it outgrows a segment.
+    fn commit(&mut self, staged: Vec<Staged>) -> Result<(), StoreError> {
+        let mut in_frame = Vec::with_capacity(staged.len());
+        for staged in staged {
+            let witnesses = self.position.names.len();
+            let blocks = self.writer.blocks_with(witnesses, staged.bytes.len());
+            if blocks > self.segments.blocks() && !self.writer.is_empty() {
+                self.append(FrameKind::Batch)?;
+                self.settle(&mut in_frame);
+            }
+            let head = (staged.kind, staged.old, staged.new);
+            self.writer.push(staged.name, head, &staged.bytes);
+            in_frame.push(staged);
+        }
+        self.append(FrameKind::Batch)?;
+        self.settle(&mut in_frame);
+        Ok(())
+    }
+
+    /// The table follows each frame, so that a checkpoint never covers more than it holds.
+    fn settle(&mut self, in_frame: &mut Vec<Staged>) {
+        for staged in in_frame.drain(..) {
+            let Some(image) = staged.image else {
+                self.table.remove(staged.name);
+                continue;
+            };
+            let entry = Entry {
+                version: staged.new,
+                stamp: self.position.number,
+                place: Place::Image(image),
+                bytes_bound: staged.bytes_bound,
+            };
+            self.table.put(staged.name, entry);
+        }
+    }
+
+    /// Appends what the writer holds as the next frame and makes it durable.
+    fn append(&mut self, kind: FrameKind) -> Result<(), StoreError> {
+        let blocks = self.writer.blocks(self.position.names.len());
+        if !self.segments.has_room(blocks) {
+            self.turn()?;
+        }
+        let names = self.writer.names();
+        let head = Head {
+            kind,
+            epoch: self.position.epoch,
+            epoch_start: self.position.epoch_start,
+            number: self.position.number.saturating_add(1),
+            previous: self.position.hash,
+        };
+        let (bytes, hash) = self.writer.finish(&head, &self.position.names);
+        self.segments.append(bytes, head.number)?;
+        self.position.number = head.number;
+        self.position.hash = hash;
+        self.position.names = names;
+        self.position.sealed = kind == FrameKind::Seal;
+        Ok(())
+    }
+
+    /// Goes on in a free segment; makes one free if there is none.
+    fn turn(&mut self) -> Result<(), StoreError> {
+        self.harvest()?;
+        if !self.segments.turn(self.snapshot.covered) {
+            self.checkpoint_now()?;
+            self.segments.turn(self.snapshot.covered);
+        }
+        let free = self.segments.free(self.snapshot.covered);
+        if self.running.is_none() && free < self.segments.count() / 2 {
+            self.running = Some(Running::start(self.begin_checkpoint()?, self.pace)?);
+        }
+        Ok(())
+    }
+
+    fn begin_checkpoint(&self) -> Result<Checkpoint, StoreError> {
+        Checkpoint::begin(
+            Arc::clone(&self.folder.vfs),
+            self.folder.path.clone(),
+            self.keys.clone(),
+            Header {
+                epoch: self.position.epoch,
+                covered: self.position.number,
+                hash: self.position.hash,
+            },
+            self.snapshot.clone(),
+            self.table.freeze(),
+        )
+    }
+
+    /// Runs the checkpoint under way to its end, and one more if it does not cover everything.
+    fn checkpoint_now(&mut self) -> Result<(), StoreError> {
+        if let Some(running) = self.running.take() {
+            let done = running.wait()?;
+            self.take_in(done);
+        }
+        if self.snapshot.covered < self.position.number {
+            let done = self.begin_checkpoint()?.run()?;
+            self.take_in(done);
+        }
+        Ok(())
+    }
+
+    /// Takes in a checkpoint that has ended.
+    fn harvest(&mut self) -> Result<(), StoreError> {
+        if let Some(running) = self.running.take() {
+            match running.poll() {
+                Ok(done) => self.take_in(done?),
+                Err(running) => self.running = Some(running),
+            }
+        }
+        Ok(())
+    }
+
+    fn take_in(&mut self, done: Done) {
+        self.table.thaw(&done.stamps, &done.listed);
+        self.snapshot = Old {
+            covered: done.covered,
+            file_bytes: done.file_bytes,
+            keep: false,
+        };
+    }
+
+    fn refuse_poisoned(&self) -> Result<(), StoreError> {
+        match &self.poisoned {
+            Some(cause) => Err(StoreError::Poisoned {
+                cause: cause.clone(),
+            }),
+            None => Ok(()),
+        }
+    }
+
+    fn poison(&mut self, error: StoreError) -> StoreError {
+        tracing::error!(store = %self.folder.path.display(), %error, "the store failed closed");
+        self.poisoned.get_or_insert(error.to_string());
+        error
+    }
+}
+
+impl RecordStore for JournalStore {
+    fn scan(&mut self) -> Result<Scan, StoreError> {
+        self.refuse_poisoned()?;
+        match self.scanned.take() {
+            Some(scan) => Ok(scan),
+            None => self.scan_again(),
+        }
+    }
+
+    fn write(&mut self, batch: &[Change]) -> Result<(), StoreError> {
+        self.refuse_poisoned()?;
+        let harvested = self.harvest();
+        harvested.map_err(|error| self.poison(error))?;
+        let staged = self.stage(batch)?;
+        if staged.is_empty() {
+            return Ok(());
+        }
+        self.commit(staged).map_err(|error| self.poison(error))
+    }
+
+    fn seal(&mut self) -> Result<(), StoreError> {
+        self.refuse_poisoned()?;
+        let sealed = self.harvest().and_then(|()| match self.position.sealed {
+            true => Ok(()),
+            false => self.append(FrameKind::Seal),
+        });
+        sealed.map_err(|error| self.poison(error))
+    }
+}
+
+impl Drop for JournalStore {
+    fn drop(&mut self) {
+        // A checkpoint writes in the folder: it must end before the lock does. What came of it
+        // the next open sees.
+        if let Some(Running::Thread(thread)) = self.running.take() {
+            drop(thread.join());
+        }
+    }
+}
