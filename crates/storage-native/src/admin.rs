@@ -3,6 +3,7 @@
 //! A store is opened under its lock, so whoever holds a [`StoreAdmin`] knows that no node runs
 //! on it. Nothing here destroys a record: clearing moves it aside.
 
+use std::fmt;
 use std::path::PathBuf;
 
 use overlane_core::store::{Found, RecordName, RecordStore, StoreError};
@@ -41,7 +42,7 @@ pub struct Cleared {
 }
 
 /// A store that an operator can inspect and mend. [`RecordStore::scan`] lists it.
-pub trait StoreAdmin: RecordStore {
+pub trait StoreAdmin: RecordStore + fmt::Debug {
     /// Figures of the store.
     fn summary(&self) -> StoreSummary;
 

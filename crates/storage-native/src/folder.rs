@@ -158,7 +158,10 @@ impl Folder {
 
     /// The first free name for a record that is set aside.
     pub(crate) fn free_cleared_name(&self, name: RecordName) -> Result<String, StoreError> {
-        let entries = self.vfs.list(&self.path).map_err(failed("list", &self.path))?;
+        let entries = self
+            .vfs
+            .list(&self.path)
+            .map_err(failed("list", &self.path))?;
         (1..=CLEARED_COPIES_MAX)
             .map(|copy| format!("{name}{CLEARED_INFIX}{copy}"))
             .find(|kept| !entries.iter().any(|entry| entry.name == *kept))

@@ -12,10 +12,39 @@ pub mod journal;
 pub mod testkit;
 pub mod vfs;
 
+use std::path::Path;
+use std::sync::Arc;
+
+use overlane_core::store::StoreError;
+
 pub use admin::{Cleared, StoreAdmin, StoreSummary};
 pub use files::{FILES_BUDGET_BYTES, FilesStore};
-pub use journal::{JOURNAL_BUDGET_BYTES, JournalConfig, JournalStore, Pace};
 pub use folder::{StoreKind, kind_of};
+pub use journal::{JOURNAL_BUDGET_BYTES, JournalConfig, JournalStore, Pace};
+
+/// Opens the store of this kind in this folder of the platform's file system, and makes it if
+/// the folder has none. The [`StoreAdmin`] it gives an operator is
+/// also the `RecordStore` that a node runs on.
+///
+/// # Errors
+/// As [`FilesStore::open`] and [`JournalStore::open`].
+pub fn open(
+    path: &Path,
+    kind: StoreKind,
+    budget_bytes: u64,
+) -> Result<Box<dyn StoreAdmin>, StoreError> {
+    let vfs = Arc::new(vfs::RealVfs);
+    Ok(match kind {
+        StoreKind::Files => Box::new(FilesStore::open(vfs, path, budget_bytes)?),
+        StoreKind::Journal => {
+            let config = JournalConfig {
+                budget_bytes,
+                ..JournalConfig::default()
+            };
+            Box::new(JournalStore::open(vfs, path, config)?)
+        }
+    })
+}
 
 /// The longest record a store takes: room for the longest replay record (5,089 bytes, seed 1)
 /// twelve times over, and short enough that one damaged length makes nothing read without end.

@@ -38,9 +38,12 @@ impl StoreAdmin for JournalStore {
         self.refuse_poisoned()?;
         let entry = self.table.entry(name);
         let entry = entry.ok_or(StoreError::UnknownRecord { name })?.clone();
-        let (found, kept) = read_entry(&mut self.block_reader()?, &entry);
-        let cleared = self.set_aside(name, entry.version, &kept);
-        let kept = cleared.map_err(|error| self.poison(error))?;
+        let cleared = self.block_reader().and_then(|mut reader| {
+            let (found, kept) = read_entry(&mut reader, &entry);
+            let file = self.set_aside(name, entry.version, &kept)?;
+            Ok((found, file))
+        });
+        let (found, kept) = cleared.map_err(|error| self.poison(error))?;
         self.table.remove(name);
         self.cleared_kept = self.cleared_kept.saturating_add(1);
         let kept = self.folder.path.join(kept);

@@ -34,15 +34,27 @@ pub(super) enum CellKind {
 
 impl CellKind {
     fn from_index(index: u8) -> Option<Self> {
-        [Self::Whole, Self::Delta, Self::Remove, Self::Bad, Self::Clear]
-            .into_iter()
-            .find(|kind| *kind as u8 == index)
+        [
+            Self::Whole,
+            Self::Delta,
+            Self::Remove,
+            Self::Bad,
+            Self::Clear,
+        ]
+        .into_iter()
+        .find(|kind| *kind as u8 == index)
     }
 }
 
 impl Cell {
     pub(super) fn put(&self, keys: &Keys, name: RecordName, into: &mut Vec<u8>) {
-        put(keys, name, (self.kind, self.old, self.new), &self.bytes, into);
+        put(
+            keys,
+            name,
+            (self.kind, self.old, self.new),
+            &self.bytes,
+            into,
+        );
     }
 
     /// The cell that fills exactly these bytes under this name; `None` when they are damaged.

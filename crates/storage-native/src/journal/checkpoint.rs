@@ -124,7 +124,12 @@ impl Checkpoint {
             .flush_folder(&self.folder)
             .map_err(failed("flush", &self.folder))?;
         if self.old.covered != self.covered {
-            give_up(self.vfs.as_ref(), &self.folder, self.old.covered, self.keep_old)?;
+            give_up(
+                self.vfs.as_ref(),
+                &self.folder,
+                self.old.covered,
+                self.keep_old,
+            )?;
         }
         Ok(Done {
             covered: self.covered,

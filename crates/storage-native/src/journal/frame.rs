@@ -132,12 +132,7 @@ impl FrameWriter {
         )
     }
 
-    pub(super) fn push(
-        &mut self,
-        name: RecordName,
-        head: (CellKind, u64, u64),
-        bytes: &[u8],
-    ) {
+    pub(super) fn push(&mut self, name: RecordName, head: (CellKind, u64, u64), bytes: &[u8]) {
         let start = self.cells.len();
         cell::put(&self.keys, name, head, bytes, &mut self.cells);
         self.named(name, start);
@@ -165,7 +160,13 @@ impl FrameWriter {
         let out = &mut self.bytes;
         out.clear();
         out.reserve(blocks.saturating_mul(BLOCK_BYTES));
-        put_head(&self.keys, head, blocks, [self.names.len(), self.cells.len(), witnesses.len()], out);
+        put_head(
+            &self.keys,
+            head,
+            blocks,
+            [self.names.len(), self.cells.len(), witnesses.len()],
+            out,
+        );
         let cells_start = narrow(cells_start(self.names.len(), witnesses.len()));
         let names_start = out.len();
         for (name, start, length) in &self.names {
@@ -178,7 +179,10 @@ impl FrameWriter {
         out.raw(&names_check);
         let witnesses_start = out.len();
         witnesses.iter().for_each(|name| out.raw(&name.0));
-        let witnesses_check = check(&self.keys.part, out.get(witnesses_start..).unwrap_or_default());
+        let witnesses_check = check(
+            &self.keys.part,
+            out.get(witnesses_start..).unwrap_or_default(),
+        );
         out.raw(&witnesses_check);
         out.raw(&self.cells);
         let names_bytes = names_end.saturating_sub(names_start);
@@ -311,8 +315,8 @@ fn read_whole(keys: &Keys, frame: &[u8], read: &ReadHead) -> Option<Frame> {
 }
 
 fn break_down(keys: &Keys, frame: &[u8], start: usize, read: &ReadHead) -> Broken {
-    let names = names_at_head(keys, frame, read)
-        .or_else(|| read_tail(keys, frame).map(|(_, names)| names));
+    let names =
+        names_at_head(keys, frame, read).or_else(|| read_tail(keys, frame).map(|(_, names)| names));
     Broken {
         epoch: read.head.epoch,
         number: read.head.number,
@@ -400,7 +404,14 @@ fn read_tail(keys: &Keys, bytes: &[u8]) -> Option<(Tail, Vec<Named>)> {
         return None;
     }
     let names = take_names(bytes.get(names_start..tail_start)?, count)?;
-    Some((Tail { blocks, epoch, number }, names))
+    Some((
+        Tail {
+            blocks,
+            epoch,
+            number,
+        },
+        names,
+    ))
 }
 
 fn cell_of(keys: &Keys, frame: &[u8], named: Named) -> Option<Cell> {
@@ -430,8 +441,14 @@ pub(super) fn cell_ranges(
         let frame = blocks_at(bytes, block, blocks);
         let names = frame.zip(read.as_ref());
         let names = names.and_then(|(frame, read)| names_at_head(keys, frame, read));
-        for named in names.into_iter().flatten().filter(|named| named.name == name) {
-            let start = block.saturating_mul(BLOCK_BYTES).saturating_add(named.start);
+        for named in names
+            .into_iter()
+            .flatten()
+            .filter(|named| named.name == name)
+        {
+            let start = block
+                .saturating_mul(BLOCK_BYTES)
+                .saturating_add(named.start);
             ranges.push(start..start.saturating_add(named.length));
         }
         block = block.saturating_add(blocks.max(1));

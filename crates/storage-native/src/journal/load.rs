@@ -86,7 +86,10 @@ impl Loaded {
         }
         let record = self.records.entry(name).or_insert_with(|| Record {
             version: 0,
-            value: Value::Bad(Bad::torn("the journal does not hold its beginning", Vec::new())),
+            value: Value::Bad(Bad::torn(
+                "the journal does not hold its beginning",
+                Vec::new(),
+            )),
             stamp: None,
             listed: None,
             deltas: Vec::new(),

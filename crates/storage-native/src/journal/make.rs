@@ -7,7 +7,7 @@ use super::frame::BLOCK_BYTES;
 use super::segment::{self, SEGMENT_PREFIX};
 use super::snapshot::{self, Header, SNAPSHOT_PREFIX, SnapshotWriter};
 use super::{JournalConfig, SEGMENT_BLOCKS_MIN, SEGMENTS_MIN};
-use crate::folder::{Folder, StoreKind};
+use crate::folder::{Folder, StoreKind, TEMP_SUFFIX};
 use crate::vfs::{Entry, EntryKind, failed, read_whole};
 
 /// What a journal was made with.
@@ -67,6 +67,9 @@ pub(super) fn refuse_used(folder: &Folder, entries: &[Entry]) -> Result<(), Stor
         let EntryKind::File { bytes } = entry.kind else {
             continue;
         };
+        if entry.name.ends_with(TEMP_SUFFIX) {
+            continue;
+        }
         let is_segment = entry.name.starts_with(SEGMENT_PREFIX);
         let covered = snapshot::covered_of(&entry.name);
         let fresh = match covered {

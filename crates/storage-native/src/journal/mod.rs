@@ -29,9 +29,7 @@ mod table;
 use std::path::Path;
 use std::sync::Arc;
 
-use overlane_core::store::{
-    Change, Effect, Image, RecordName, RecordStore, Scan, StoreError,
-};
+use overlane_core::store::{Change, Effect, Image, RecordName, RecordStore, Scan, StoreError};
 
 use crate::RECORD_BYTES_MAX;
 use crate::folder::Folder;
@@ -177,7 +175,12 @@ impl JournalStore {
             .collect::<Result<Vec<_>, _>>()?;
         let change: Vec<_> = staged
             .iter()
-            .map(|staged| (staged.name, staged.image.as_ref().map(|_| staged.bytes_bound)))
+            .map(|staged| {
+                (
+                    staged.name,
+                    staged.image.as_ref().map(|_| staged.bytes_bound),
+                )
+            })
             .collect();
         self.table.check_change(&change, |index| {
             let image = staged.get(index)?.image.as_ref()?;

@@ -8,7 +8,7 @@ use overlane_core::store::{RecordName, Scan, StoreError};
 use super::bad::BadKind;
 use super::cell::{Cell, CellKind};
 use super::checkpoint::{Old, give_up};
-use super::fields::{HASH_BYTES, Keys};
+use super::fields::Keys;
 use super::frame::{BLOCK_BYTES, Frame, FrameKind, FrameWriter};
 use super::load::{Loaded, Record, Value};
 use super::make::{self, Made};
@@ -17,9 +17,7 @@ use super::segment::{SEGMENT_PREFIX, Segments};
 use super::snapshot::{self, BlockReader, Header, SNAPSHOT_PREFIX};
 use super::table::{Entry, Place, Table};
 use super::{JournalConfig, JournalStore, Position};
-use crate::folder::{
-    Folder, KIND_FILE, LOCK_FILE, StoreKind, TEMP_SUFFIX, is_cleared, record_of,
-};
+use crate::folder::{Folder, KIND_FILE, LOCK_FILE, StoreKind, TEMP_SUFFIX, is_cleared, record_of};
 use crate::vfs::{self, EntryKind, OpenMode, Vfs, failed};
 
 pub(super) fn open(
@@ -143,12 +141,8 @@ fn load_snapshot(
     listing: &Listing,
 ) -> Result<(BlockReader, Header, Loaded), StoreError> {
     let path = folder.path.join(snapshot::file_name(listing.covered));
-    let mut reader = BlockReader::open(
-        folder.vfs.as_ref(),
-        &path,
-        keys.clone(),
-        listing.file_bytes,
-    )?;
+    let mut reader =
+        BlockReader::open(folder.vfs.as_ref(), &path, keys.clone(), listing.file_bytes)?;
     let (header, listed) = reader.read_ends(&path)?;
     let mut loaded = Loaded::new();
     for listed in listed {
@@ -176,12 +170,13 @@ impl Opening {
             Segments::open(&self.folder, made.segments, made.blocks, |index, read| {
                 found.walk(keys, index, &read, covered);
             })?;
-        let recovered = found
-            .recover(covered, self.header.hash)
-            .map_err(|cause| StoreError::Damaged {
-                path: self.folder.path.display().to_string(),
-                cause,
-            })?;
+        let recovered =
+            found
+                .recover(covered, self.header.hash)
+                .map_err(|cause| StoreError::Damaged {
+                    path: self.folder.path.display().to_string(),
+                    cause,
+                })?;
         for (segment, number) in &recovered.occupied {
             segments.occupy(*segment, *number);
         }
@@ -303,8 +298,7 @@ fn bad_cell(record: &Record) -> Option<Cell> {
 
 fn is_unreadable(record: &Record) -> bool {
     let of_snapshot = record.listed.is_some_and(|listed| listed.bad.is_none());
-    of_snapshot
-        && matches!(&record.value, Value::Bad(bad) if bad.kind == BadKind::Unreadable)
+    of_snapshot && matches!(&record.value, Value::Bad(bad) if bad.kind == BadKind::Unreadable)
 }
 
 fn entry_of(record: Record, covered: u64) -> Entry {
@@ -331,10 +325,11 @@ impl JournalStore {
         last: Option<Frame>,
         bad_cells: Vec<(RecordName, Cell)>,
     ) -> Result<(), StoreError> {
-        let (last_number, last_hash) = last.as_ref().map_or(
-            (self.position.number, self.position.hash),
-            |last| (last.head.number, last.hash),
-        );
+        let (last_number, last_hash) = last
+            .as_ref()
+            .map_or((self.position.number, self.position.hash), |last| {
+                (last.head.number, last.hash)
+            });
         let is_bad = |name: &RecordName| bad_cells.iter().any(|(bad, _)| bad == name);
         let carried = last.into_iter().flat_map(|last| last.cells);
         for (name, cell) in carried.filter(|(name, _)| !is_bad(name)) {

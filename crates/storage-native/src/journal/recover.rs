@@ -105,12 +105,16 @@ impl Found {
         // later epoch wrote under it.
         let starts = starts(&self.wholes);
         let rightful = |piece: &Broken| {
-            let epoch = starts.iter().rev().find(|(_, start)| **start <= piece.number);
+            let epoch = starts
+                .iter()
+                .rev()
+                .find(|(_, start)| **start <= piece.number);
             epoch.is_some_and(|(epoch, _)| *epoch == piece.epoch)
         };
         let broken = self.broken.into_iter().filter(|(_, piece)| rightful(piece));
-        let mut broken: BTreeMap<u64, (At, Broken)> =
-            broken.map(|(at, piece)| (piece.number, (at, piece))).collect();
+        let mut broken: BTreeMap<u64, (At, Broken)> = broken
+            .map(|(at, piece)| (piece.number, (at, piece)))
+            .collect();
         // Superseded frames too: the one that took their place may not be durable yet.
         let whole = |(at, frame): &(At, Frame)| (at.segment, frame.head.number);
         recovered.occupied.extend(self.wholes.iter().map(whole));
@@ -143,7 +147,9 @@ impl Found {
                 number,
                 at,
                 cells: cells.ok_or_else(|| {
-                    format!("frame {number} is lost, and so is what says which records it concerned")
+                    format!(
+                        "frame {number} is lost, and so is what says which records it concerned"
+                    )
                 })?,
             });
         }
@@ -192,7 +198,10 @@ fn names_of(
 }
 
 /// A block that cannot be read where the next frame would stand may hold a released one.
-fn refuse_unreadable(unreadable: &BTreeSet<(usize, usize)>, last: Option<At>) -> Result<(), String> {
+fn refuse_unreadable(
+    unreadable: &BTreeSet<(usize, usize)>,
+    last: Option<At>,
+) -> Result<(), String> {
     let next = last.map(|at| (at.segment, at.start.saturating_add(at.blocks)));
     let at_next = unreadable
         .iter()

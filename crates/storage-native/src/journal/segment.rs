@@ -169,7 +169,9 @@ impl Segments {
             .file
             .flush()
             .map_err(failed("flush", &segment.path))?;
-        self.at_block = self.at_block.saturating_add(frame.len().div_ceil(BLOCK_BYTES));
+        self.at_block = self
+            .at_block
+            .saturating_add(frame.len().div_ceil(BLOCK_BYTES));
         Ok(())
     }
 }

@@ -25,8 +25,7 @@ const BLOCK_HEAD_BYTES: usize = 4 + NAME_BYTES + 8 + 4 + 4;
 
 /// What the snapshot adds to a record: its block's envelope, and its place in both copies of
 /// the directory.
-pub(crate) const RECORD_OVERHEAD_BYTES: usize =
-    BLOCK_HEAD_BYTES + CHECK_BYTES + 2 * LISTED_BYTES;
+pub(crate) const RECORD_OVERHEAD_BYTES: usize = BLOCK_HEAD_BYTES + CHECK_BYTES + 2 * LISTED_BYTES;
 
 /// How much is written, or read, at a time.
 const STEP_BYTES: usize = 1024 * 1024;
@@ -113,7 +112,12 @@ impl SnapshotWriter {
         })
     }
 
-    pub(super) fn push(&mut self, name: RecordName, version: u64, block: &Block) -> Result<(), StoreError> {
+    pub(super) fn push(
+        &mut self,
+        name: RecordName,
+        version: u64,
+        block: &Block,
+    ) -> Result<(), StoreError> {
         let (bad, bytes) = match block {
             Block::Whole(bytes) => (None, bytes),
             Block::Bad(bad) => (Some(bad.kind), &bad.block_bytes()),
@@ -123,7 +127,8 @@ impl SnapshotWriter {
         self.buffer.raw(&name.0);
         self.buffer.u64(version);
         self.buffer.u32(bad.map_or(0, |kind| kind as u32));
-        self.buffer.u32(u32::try_from(bytes.len()).unwrap_or(u32::MAX));
+        self.buffer
+            .u32(u32::try_from(bytes.len()).unwrap_or(u32::MAX));
         self.buffer.raw(bytes);
         let sealed = self.buffer.get(start..).unwrap_or_default();
         let block_check = check_named(&self.keys.snapshot, name, sealed);
@@ -280,7 +285,11 @@ fn open_block(keys: &Keys, listed: &Listed, bytes: &[u8]) -> Block {
     whole.unwrap_or_else(|| {
         let gone = bytes.iter().all(|byte| *byte == 0);
         Block::Bad(Bad {
-            kind: if gone { BadKind::Missing } else { BadKind::Torn },
+            kind: if gone {
+                BadKind::Missing
+            } else {
+                BadKind::Torn
+            },
             reason: "its block of the snapshot does not match its checksum".into(),
             kept: bytes.to_vec(),
         })
@@ -338,11 +347,7 @@ fn read_exact(file: &mut dyn VfsFile, offset: u64, length: usize) -> Option<Vec<
     (read == length).then_some(bytes)
 }
 
-fn read_header(
-    file: &mut dyn VfsFile,
-    keys: &Keys,
-    offset: u64,
-) -> Option<(Header, usize, u64)> {
+fn read_header(file: &mut dyn VfsFile, keys: &Keys, offset: u64) -> Option<(Header, usize, u64)> {
     let bytes = read_exact(file, offset, HEADER_BYTES)?;
     let (sealed, header_check) = bytes.split_last_chunk::<CHECK_BYTES>()?;
     if check(&keys.snapshot, sealed) != *header_check {

@@ -112,11 +112,15 @@ impl Table {
     }
 
     fn needed(&self, change: &[(RecordName, Option<u64>)]) -> u64 {
-        change.iter().fold(self.held_bound, |needed, (name, bytes)| {
-            let old = self.entry(*name).map_or(0, |entry| counted(entry.bytes_bound));
-            let new = bytes.map_or(0, counted);
-            needed.saturating_sub(old).saturating_add(new)
-        })
+        change
+            .iter()
+            .fold(self.held_bound, |needed, (name, bytes)| {
+                let old = self
+                    .entry(*name)
+                    .map_or(0, |entry| counted(entry.bytes_bound));
+                let new = bytes.map_or(0, counted);
+                needed.saturating_sub(old).saturating_add(new)
+            })
     }
 
     fn refuse_beyond(&self, needed_bytes: u64) -> Result<(), StoreError> {

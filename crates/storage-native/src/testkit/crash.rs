@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 
-use super::scenario::{self, Changes, Model, Scenario};
+use super::scenario::{self, Changes, Model, Owner, Scenario};
 use super::{CrashChoices, Disk, Image, Step, Subject, name};
 
 /// What an enumeration went through.
@@ -112,26 +112,30 @@ impl Enumeration<'_> {
         deep: bool,
     ) -> Result<(), String> {
         let disk = Disk::from_image(image);
-        let (store, scan) = scenario::open(self.subject, &disk)
+        let (mut store, scan) = scenario::open(self.subject, &disk)
             .map_err(|error| format!("does not open: {error}"))?;
         let shown = scenario::judge(&scan, before, in_flight)?;
         let opened = disk.position();
-        drop(store);
         // What was shown, and what is written then, must outlive the loss of all that is not
         // yet durable.
-        let probe = Step::Write(vec![(name(900), Some(vec![9; 700]))]);
-        let disk = Disk::from_image(image);
-        let mut spans = vec![Span {
-            from: 0,
-            to: opened,
+        let probe: Changes = vec![(name(900), Some(vec![9; 700]))];
+        store
+            .write(&scenario::batch(&probe))
+            .map_err(|error| format!("does not go on: {error}"))?;
+        drop(store);
+        let end = disk.position();
+        let after = scenario::after(&shown, &probe);
+        let span = |from, to, before: &Model, changes: &Changes| Span {
+            from,
+            to,
             before: before.clone(),
-            changes: in_flight.clone(),
-        }];
-        spans.extend(
-            run(self.subject, &disk, shown, std::slice::from_ref(&probe))?
-                .into_iter()
-                .skip(1),
-        );
+            changes: changes.clone(),
+        };
+        let spans = [
+            span(0, opened, before, in_flight),
+            span(opened, end, &shown, &probe),
+            span(end, end, &after, &Changes::new()),
+        ];
         let recording = disk.recording();
         let mut violation = None;
         let nothing_kept = CrashChoices {
@@ -139,16 +143,11 @@ impl Enumeration<'_> {
             samples: 1,
             ..CrashChoices::default()
         };
-        let end = spans
-            .last()
-            .map(|span| scenario::after(&span.before, &span.changes));
         recording.crash_images(recording.len(), nothing_kept, |image| {
             let disk = Disk::from_image(&image);
             let judged = scenario::open(self.subject, &disk)
                 .map_err(|error| format!("does not open: {error}"))
-                .and_then(|(_, scan)| {
-                    scenario::judge(&scan, &end.clone().unwrap_or_default(), &Vec::new())
-                });
+                .and_then(|(_, scan)| scenario::judge(&scan, &after, &Changes::new()));
             violation = judged.err();
         });
         if let Some(violation) = violation {
@@ -186,10 +185,11 @@ fn run(
 ) -> Result<Vec<Span>, String> {
     let mut spans = Vec::new();
     let mut model = model;
-    let mut store = None;
+    let mut owner = Owner::of(&model);
     for step in std::iter::once(&Step::Reopen).chain(steps) {
         let from = disk.position();
-        scenario::take(subject, disk, &mut store, step)
+        owner
+            .take(subject, disk, step)
             .map_err(|error| format!("{step:?} failed on a sound disk: {error}"))?;
         let changes = step.changes();
         let before = std::mem::take(&mut model);
@@ -202,7 +202,7 @@ fn run(
             changes,
         });
     }
-    drop(store);
+    drop(owner);
     let end = disk.position();
     spans.push(Span {
         from: end,

@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::effects::{Effect, Inode, Logged, Recording};
 use super::faults::{CallKind, FaultPlan, Faults, Injected};
-use super::image::{Image, Node};
+use super::image::{Image, Key, Node, key, parent};
 use crate::vfs::{Entry, EntryKind, OpenMode, Vfs, VfsFile};
 
 /// How many calls of each kind a disk has taken.
@@ -29,16 +29,16 @@ pub struct Disk(Arc<Mutex<State>>);
 
 #[derive(Debug, Default)]
 struct State {
-    folders: BTreeSet<PathBuf>,
-    names: BTreeMap<PathBuf, Inode>,
+    folders: BTreeSet<Key>,
+    names: BTreeMap<Key, Inode>,
     contents: BTreeMap<Inode, Arc<Vec<u8>>>,
     next_inode: Inode,
     base: Image,
-    base_inodes: BTreeMap<PathBuf, Inode>,
+    base_inodes: BTreeMap<Key, Inode>,
     log: Vec<Logged>,
     calls: Calls,
     faults: Faults,
-    locks: BTreeSet<PathBuf>,
+    locks: BTreeSet<Key>,
 }
 
 impl Disk {
@@ -53,11 +53,11 @@ impl Disk {
         for (path, node) in &image.nodes {
             match node {
                 Node::Folder => {
-                    state.folders.insert(path.clone());
+                    state.folders.insert(Arc::clone(path));
                 }
                 Node::File(bytes) => {
                     let inode = state.new_inode();
-                    state.names.insert(path.clone(), inode);
+                    state.names.insert(Arc::clone(path), inode);
                     state.contents.insert(inode, Arc::clone(bytes));
                 }
             }
@@ -134,11 +134,11 @@ impl State {
     fn image(&self) -> Image {
         let mut image = Image::default();
         for folder in &self.folders {
-            image.nodes.insert(folder.clone(), Node::Folder);
+            image.nodes.insert(Arc::clone(folder), Node::Folder);
         }
         for (path, inode) in &self.names {
             let bytes = self.contents.get(inode).cloned().unwrap_or_default();
-            image.nodes.insert(path.clone(), Node::File(bytes));
+            image.nodes.insert(Arc::clone(path), Node::File(bytes));
         }
         image
     }
@@ -156,18 +156,18 @@ impl State {
         self.faults.next(CallKind::Change)
     }
 
-    fn has_folder(&self, path: &Path) -> bool {
-        path == Path::new("/") || self.folders.contains(path)
+    fn has_folder(&self, path: &str) -> bool {
+        path == "/" || self.folders.contains(path)
     }
 
-    fn need_parent(&self, path: &Path) -> io::Result<()> {
-        match path.parent() {
-            Some(parent) if self.has_folder(parent) => Ok(()),
-            _ => Err(io::ErrorKind::NotFound.into()),
+    fn need_parent(&self, path: &str) -> io::Result<()> {
+        match self.has_folder(parent(path)) {
+            true => Ok(()),
+            false => Err(io::ErrorKind::NotFound.into()),
         }
     }
 
-    fn inode_of(&self, path: &Path) -> io::Result<Inode> {
+    fn inode_of(&self, path: &str) -> io::Result<Inode> {
         let inode = self.names.get(path).copied();
         inode.ok_or_else(|| io::ErrorKind::NotFound.into())
     }
@@ -206,29 +206,28 @@ impl State {
 
 impl Vfs for Disk {
     fn create_folder(&self, path: &Path) -> io::Result<()> {
+        let path = key(path);
         let mut state = self.state();
         state.change()?;
-        if state.has_folder(path) || state.names.contains_key(path) {
+        if state.has_folder(&path) || state.names.contains_key(&path) {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
-        state.need_parent(path)?;
-        state.folders.insert(path.into());
-        state.record(Effect::MakeFolder(path.into()));
+        state.need_parent(&path)?;
+        state.folders.insert(Arc::clone(&path));
+        state.record(Effect::MakeFolder(path));
         Ok(())
     }
 
     fn list(&self, folder: &Path) -> io::Result<Vec<Entry>> {
+        let folder = key(folder);
         let mut state = self.state();
         state.calls.reads = state.calls.reads.saturating_add(1);
         state.faults.next(CallKind::Look)?;
-        if !state.has_folder(folder) {
+        if !state.has_folder(&folder) {
             return Err(io::ErrorKind::NotFound.into());
         }
-        let inside = |path: &&PathBuf| path.parent() == Some(folder);
-        let name = |path: &Path| {
-            let name = path.file_name().unwrap_or_default();
-            name.to_string_lossy().into_owned()
-        };
+        let inside = |path: &str| parent(path) == &*folder;
+        let name = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
         let files = state.names.iter().filter(|(path, _)| inside(path));
         let files = files.map(|(path, inode)| Entry {
             name: name(path),
@@ -236,7 +235,8 @@ impl Vfs for Disk {
                 bytes: state.contents.get(inode).map_or(0, |c| c.len() as u64),
             },
         });
-        let folders = state.folders.iter().filter(inside).map(|path| Entry {
+        let folders = state.folders.iter().filter(|path| inside(path));
+        let folders = folders.map(|path| Entry {
             name: name(path),
             kind: EntryKind::Other,
         });
@@ -244,18 +244,19 @@ impl Vfs for Disk {
     }
 
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Box<dyn VfsFile>> {
+        let path = key(path);
         let mut state = self.state();
         if mode == OpenMode::Create {
             state.change()?;
-            state.need_parent(path)?;
+            state.need_parent(&path)?;
         } else {
             state.calls.reads = state.calls.reads.saturating_add(1);
             state.faults.next(CallKind::Look)?;
         }
-        if state.folders.contains(path) {
+        if state.folders.contains(&path) {
             return Err(io::ErrorKind::IsADirectory.into());
         }
-        let inode = match state.inode_of(path) {
+        let inode = match state.inode_of(&path) {
             Ok(inode) if mode == OpenMode::Create => {
                 state.contents.insert(inode, Arc::default());
                 state.record(Effect::Cut(inode));
@@ -269,35 +270,38 @@ impl Vfs for Disk {
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let (from, to) = (key(from), key(to));
         let mut state = self.state();
         state.change()?;
-        state.need_parent(to)?;
-        let inode = state.inode_of(from)?;
-        if state.folders.contains(to) {
+        state.need_parent(&to)?;
+        let inode = state.inode_of(&from)?;
+        if state.folders.contains(&to) {
             return Err(io::ErrorKind::IsADirectory.into());
         }
-        state.names.remove(from);
-        state.names.insert(to.into(), inode);
-        state.record(Effect::Rename(from.into(), to.into(), inode));
+        state.names.remove(&from);
+        state.names.insert(Arc::clone(&to), inode);
+        state.record(Effect::Rename(from, to, inode));
         Ok(())
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
+        let path = key(path);
         let mut state = self.state();
         state.change()?;
-        state.inode_of(path)?;
-        state.names.remove(path);
-        state.record(Effect::Remove(path.into()));
+        state.inode_of(&path)?;
+        state.names.remove(&path);
+        state.record(Effect::Remove(path));
         Ok(())
     }
 
     fn flush_folder(&self, folder: &Path) -> io::Result<()> {
+        let folder = key(folder);
         let mut state = self.state();
         state.calls.folder_flushes = state.calls.folder_flushes.saturating_add(1);
         state.faults.next(CallKind::FolderFlush)?;
         // A failed folder flush loses nothing that a later one cannot still make durable: the
         // entries are the file system's own journal's, not pages that were given up.
-        let inside = |path: &Path| path.parent() == Some(folder);
+        let inside = |path: &str| parent(path) == &*folder;
         state.flush(false, |effect| match effect {
             Effect::MakeFolder(path) | Effect::Make(path, _) | Effect::Remove(path) => inside(path),
             Effect::Rename(_, to, _) => inside(to),
@@ -307,34 +311,35 @@ impl Vfs for Disk {
     }
 
     fn lock(&self, path: &Path) -> io::Result<Box<dyn VfsFile>> {
+        let path = key(path);
         let mut state = self.state();
         state.change()?;
-        state.need_parent(path)?;
-        if state.locks.contains(path) {
+        state.need_parent(&path)?;
+        if state.locks.contains(&path) {
             return Err(io::ErrorKind::WouldBlock.into());
         }
-        let inode = match state.inode_of(path) {
+        let inode = match state.inode_of(&path) {
             Ok(inode) => inode,
-            Err(_) => state.make(path),
+            Err(_) => state.make(Arc::clone(&path)),
         };
-        state.locks.insert(path.into());
+        state.locks.insert(Arc::clone(&path));
         drop(state);
-        Ok(self.opened(inode, Some(path.into())))
+        Ok(self.opened(inode, Some(path)))
     }
 }
 
 impl State {
-    fn make(&mut self, path: &Path) -> Inode {
+    fn make(&mut self, path: Key) -> Inode {
         let inode = self.new_inode();
-        self.names.insert(path.into(), inode);
+        self.names.insert(Arc::clone(&path), inode);
         self.contents.insert(inode, Arc::default());
-        self.record(Effect::Make(path.into(), inode));
+        self.record(Effect::Make(path, inode));
         inode
     }
 }
 
 impl Disk {
-    fn opened(&self, inode: Inode, lock: Option<PathBuf>) -> Box<dyn VfsFile> {
+    fn opened(&self, inode: Inode, lock: Option<Key>) -> Box<dyn VfsFile> {
         Box::new(OpenFile {
             disk: self.clone(),
             inode,
@@ -347,7 +352,7 @@ impl Disk {
 struct OpenFile {
     disk: Disk,
     inode: Inode,
-    lock: Option<PathBuf>,
+    lock: Option<Key>,
 }
 
 impl Drop for OpenFile {

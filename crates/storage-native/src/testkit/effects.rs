@@ -6,11 +6,11 @@
 //! optional for ever: a later flush that succeeds says nothing about it.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::Seeded;
-use super::image::{Image, Node};
+use super::image::{Image, Key, Node};
 
 /// The unit that a device writes whole or not at all.
 const SECTOR_BYTES: usize = 512;
@@ -20,16 +20,16 @@ pub(super) type Inode = u64;
 /// One effect, in the order of the calls.
 #[derive(Debug, Clone)]
 pub(super) enum Effect {
-    MakeFolder(PathBuf),
-    Make(PathBuf, Inode),
+    MakeFolder(Key),
+    Make(Key, Inode),
     Cut(Inode),
     Write {
         inode: Inode,
         offset: usize,
         bytes: Arc<[u8]>,
     },
-    Rename(PathBuf, PathBuf, Inode),
-    Remove(PathBuf),
+    Rename(Key, Key, Inode),
+    Remove(Key),
     /// A flush: no effect of its own, but a point in time.
     Flush,
 }
@@ -47,7 +47,7 @@ pub(super) struct Logged {
 #[derive(Debug, Clone)]
 pub struct Recording {
     pub(super) base: Image,
-    pub(super) base_inodes: BTreeMap<PathBuf, Inode>,
+    pub(super) base_inodes: BTreeMap<Key, Inode>,
     pub(super) log: Vec<Logged>,
 }
 
@@ -124,14 +124,21 @@ impl Recording {
         if choices.last_kept && pending.last() != position.checked_sub(1).as_ref() {
             return;
         }
+        // Up to the first of them every crash leaves the same.
+        let first = pending.first().copied().unwrap_or(position);
+        let mut settled = Replayed::of(&self.base, &self.base_inodes);
+        for logged in self.log.iter().take(first.min(position)) {
+            settled.apply(&logged.effect, Kept::Whole);
+        }
+        let replay = |kept: &[Kept]| self.replay(&settled, first..position, &pending, kept);
         let mut kept = vec![Kept::Nothing; pending.len()];
         if count <= choices.exhaustive_max {
             let subsets = 1_u64 << count;
             let first = if choices.last_kept { subsets / 2 } else { 0 };
             for subset in first..subsets {
                 fill(&mut kept, subset);
-                visit(self.replay(position, &pending, &kept));
-                self.torn(position, &pending, &mut kept, &mut visit);
+                visit(replay(&kept));
+                self.torn(&pending, &mut kept, |kept| visit(replay(kept)));
             }
         } else {
             let mut chance = Seeded::new(choices.seed ^ position as u64);
@@ -139,7 +146,7 @@ impl Recording {
                 for kept in &mut kept {
                     *kept = draw(&mut chance, sample);
                 }
-                visit(self.replay(position, &pending, &kept));
+                visit(replay(&kept));
             }
         }
     }
@@ -152,13 +159,7 @@ impl Recording {
     }
 
     /// Each kept write torn in each way, one at a time.
-    fn torn(
-        &self,
-        position: usize,
-        pending: &[usize],
-        kept: &mut [Kept],
-        visit: &mut impl FnMut(Image),
-    ) {
+    fn torn(&self, pending: &[usize], kept: &mut [Kept], mut visit: impl FnMut(&[Kept])) {
         for (at, index) in pending.iter().enumerate() {
             let is_write = matches!(
                 self.log.get(*index).map(|logged| &logged.effect),
@@ -172,7 +173,7 @@ impl Recording {
                     .skip(at)
                     .take(1)
                     .for_each(|kept| *kept = tear);
-                visit(self.replay(position, pending, kept));
+                visit(kept);
             }
             kept.iter_mut()
                 .skip(at)
@@ -181,14 +182,20 @@ impl Recording {
         }
     }
 
-    fn replay(&self, position: usize, pending: &[usize], kept: &[Kept]) -> Image {
-        let mut disk = Replayed::of(&self.base, &self.base_inodes);
+    fn replay(
+        &self,
+        settled: &Replayed,
+        positions: Range<usize>,
+        pending: &[usize],
+        kept: &[Kept],
+    ) -> Image {
+        let mut disk = settled.clone();
         let mut choices = pending.iter().zip(kept).peekable();
-        for (index, logged) in self.log.iter().take(position).enumerate() {
+        for index in positions {
             let kept = choices
                 .next_if(|(pending, _)| **pending == index)
                 .map_or(Kept::Whole, |(_, kept)| *kept);
-            if kept != Kept::Nothing {
+            if let Some(logged) = self.log.get(index).filter(|_| kept != Kept::Nothing) {
                 disk.apply(&logged.effect, kept);
             }
         }
@@ -223,14 +230,15 @@ fn draw(chance: &mut Seeded, sample: u32) -> Kept {
 }
 
 /// A disk on which a log is played again.
+#[derive(Clone)]
 struct Replayed {
-    folders: Vec<PathBuf>,
-    names: BTreeMap<PathBuf, Inode>,
+    folders: Vec<Key>,
+    names: BTreeMap<Key, Inode>,
     contents: BTreeMap<Inode, Arc<Vec<u8>>>,
 }
 
 impl Replayed {
-    fn of(base: &Image, inodes: &BTreeMap<PathBuf, Inode>) -> Self {
+    fn of(base: &Image, inodes: &BTreeMap<Key, Inode>) -> Self {
         let mut disk = Self {
             folders: Vec::new(),
             names: inodes.clone(),
@@ -241,7 +249,7 @@ impl Replayed {
                 (Node::File(bytes), Some(inode)) => {
                     disk.contents.insert(*inode, Arc::clone(bytes));
                 }
-                _ => disk.folders.push(path.clone()),
+                _ => disk.folders.push(Arc::clone(path)),
             }
         }
         disk
@@ -249,9 +257,9 @@ impl Replayed {
 
     fn apply(&mut self, effect: &Effect, kept: Kept) {
         match effect {
-            Effect::MakeFolder(path) => self.folders.push(path.clone()),
+            Effect::MakeFolder(path) => self.folders.push(Arc::clone(path)),
             Effect::Make(path, inode) => {
-                self.names.insert(path.clone(), *inode);
+                self.names.insert(Arc::clone(path), *inode);
             }
             Effect::Cut(inode) => {
                 self.contents.insert(*inode, Arc::default());
@@ -266,7 +274,7 @@ impl Replayed {
             }
             Effect::Rename(from, to, inode) => {
                 self.names.remove(from);
-                self.names.insert(to.clone(), *inode);
+                self.names.insert(Arc::clone(to), *inode);
             }
             Effect::Remove(path) => {
                 self.names.remove(path);

@@ -2,7 +2,7 @@
 //! concerns fails, once or for good; then the store must be closed to every call, and opening
 //! it again, after the process alone ended or after a crash too, must show the model.
 
-use super::scenario::{self, AMPLE_BUDGET_BYTES, Changes, Model, Scenario, batch};
+use super::scenario::{self, AMPLE_BUDGET_BYTES, Changes, Model, Owner, Scenario, batch};
 use super::{CrashChoices, Disk, FaultKind, FaultPlan, Image, Step, Subject, name};
 use crate::StoreAdmin;
 use overlane_core::store::StoreError;
@@ -71,11 +71,11 @@ impl Run<'_> {
         let disk = Disk::new();
         let mut model = Model::new();
         let mut in_flight = Changes::new();
-        let mut store = None;
+        let mut owner = Owner::default();
         disk.fail(self.plan);
         let mut failure = None;
         for step in std::iter::once(&Step::Reopen).chain(&self.scenario.steps) {
-            match scenario::take(self.subject, &disk, &mut store, step) {
+            match owner.take(self.subject, &disk, step) {
                 Ok(()) => model = scenario::after(&model, &step.changes()),
                 // A record that could not be read is bad, and a batch that names it is refused
                 // before anything is written: the store goes on.
@@ -87,10 +87,10 @@ impl Run<'_> {
                 }
             }
         }
-        if let (Some(_), Some(store)) = (&failure, store.as_deref_mut()) {
-            stays_closed(store)?;
+        if failure.is_some() && owner.is_open() {
+            owner.store().map_or(Ok(()), stays_closed)?;
         }
-        drop(store);
+        drop(owner);
         let fired = disk.heal();
         if !fired {
             return failure.map_or(Ok(false), |error| {

@@ -10,6 +10,7 @@ mod faults;
 mod image;
 mod memory;
 pub mod scenario;
+pub mod splice;
 mod subject;
 
 pub use disk::{Calls, Disk};
@@ -17,8 +18,8 @@ pub use effects::{CrashChoices, Recording};
 pub use faults::{FaultKind, FaultPlan};
 pub use image::Image;
 pub use memory::MemoryStore;
-pub use scenario::{Model, Scenario, Step, scenarios};
-pub use subject::{FilesSubject, STORE_FOLDER, Subject};
+pub use scenario::{Model, Scenario, Step, long_scenario, scenarios};
+pub use subject::{FilesSubject, JournalSubject, STORE_FOLDER, Subject};
 
 use overlane_core::store::RecordName;
 

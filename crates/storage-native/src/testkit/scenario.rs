@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use overlane_core::store::{Change, Effect, Found, RecordName, Scan, StoreError};
 
+use super::splice::Spliced;
 use super::{Disk, Subject, name};
 use crate::StoreAdmin;
 
@@ -39,19 +40,31 @@ pub struct Scenario {
     pub steps: Vec<Step>,
 }
 
-/// Record number `record` at its version number `version`: every pair has its own bytes, and
-/// lengths vary from nothing to more than a block.
+/// Record number `record` at its version number `version`. Most versions of a record differ in
+/// a few bytes, as a window's do, every third one in length too; lengths go from nothing to
+/// more than a block.
 pub fn value(record: u64, version: u64) -> Vec<u8> {
-    let lengths = [1200, 0, 1, 60, 511, 513, 1066, 5089];
-    let pick = usize::try_from(record.wrapping_mul(3).wrapping_add(version) % 8).unwrap_or(0);
-    let length = lengths.get(pick).copied().unwrap_or(0);
-    let mut bytes = Vec::with_capacity(length);
-    let mut hasher = blake3::Hasher::new();
-    hasher.update(&record.to_be_bytes());
-    hasher.update(&version.to_be_bytes());
-    bytes.resize(length, 0);
-    hasher.finalize_xof().fill(&mut bytes);
+    let lengths = [1200, 60, 1066, 0, 513, 1, 511, 5089];
+    let pick = record.wrapping_add(u64::from(version % 3 == 2)) % 8;
+    let length = usize::try_from(pick)
+        .ok()
+        .and_then(|pick| lengths.get(pick));
+    let mut bytes = vec![0; length.copied().unwrap_or(0)];
+    fill(&mut bytes, &[record]);
+    let changed = usize::try_from(version).unwrap_or(0).wrapping_mul(40);
+    let at = changed.checked_rem(bytes.len()).unwrap_or(0);
+    let rest = bytes.get_mut(at..).unwrap_or_default();
+    let few = rest.len().min(24);
+    fill(rest.get_mut(..few).unwrap_or_default(), &[record, version]);
     bytes
+}
+
+fn fill(bytes: &mut [u8], of: &[u64]) {
+    let mut hasher = blake3::Hasher::new();
+    for number in of {
+        hasher.update(&number.to_be_bytes());
+    }
+    hasher.finalize_xof().fill(bytes);
 }
 
 fn put(record: u64, version: u64) -> (RecordName, Option<Vec<u8>>) {
@@ -60,6 +73,15 @@ fn put(record: u64, version: u64) -> (RecordName, Option<Vec<u8>>) {
 
 fn drop_record(record: u64) -> (RecordName, Option<Vec<u8>>) {
     (name(record), None)
+}
+
+/// Batches enough for a journal of short segments to turn them several times.
+pub fn long_scenario() -> Scenario {
+    let batch = |version| Step::Write((0..2).map(|record| put(record, version)).collect());
+    Scenario {
+        name: "long",
+        steps: (0..40).map(batch).collect(),
+    }
 }
 
 /// The twelve scenarios of the crash and fault suites.
@@ -147,32 +169,100 @@ pub fn scenarios() -> Vec<Scenario> {
     ]
 }
 
-/// Takes one step.
-///
-/// # Errors
-/// As the store says; a store that could not be opened again leaves nothing behind.
-pub fn take(
-    subject: &dyn Subject,
-    disk: &Disk,
-    store: &mut Option<Box<dyn StoreAdmin>>,
-    step: &Step,
-) -> Result<(), StoreError> {
-    match step {
-        Step::Reopen => {
-            *store = None;
-            *store = Some(open(subject, disk)?.0);
-        }
-        Step::Write(changes) => owner(store)?.write(&batch(changes))?,
-        Step::Seal => owner(store)?.seal()?,
-        Step::Clear(name) => owner(store)?.clear(*name).map(drop)?,
-    }
-    Ok(())
+/// Whoever has a store open: it knows what it wrote, and so can say what changed.
+#[derive(Debug, Default)]
+pub struct Owner {
+    store: Option<Box<dyn StoreAdmin>>,
+    held: BTreeMap<RecordName, (Vec<u8>, u64)>,
 }
 
-fn owner(store: &mut Option<Box<dyn StoreAdmin>>) -> Result<&mut Box<dyn StoreAdmin>, StoreError> {
-    store.as_mut().ok_or_else(|| StoreError::Poisoned {
-        cause: "it could not be opened".into(),
-    })
+impl Owner {
+    /// The owner of a store that holds this and is yet to be opened.
+    pub fn of(model: &Model) -> Self {
+        let held = model
+            .iter()
+            .map(|(name, value)| (*name, (value.clone(), 0)));
+        Self {
+            store: None,
+            held: held.collect(),
+        }
+    }
+
+    /// The open store.
+    ///
+    /// # Errors
+    /// When it could not be opened.
+    pub fn store(&mut self) -> Result<&mut dyn StoreAdmin, StoreError> {
+        match &mut self.store {
+            Some(store) => Ok(store.as_mut()),
+            None => Err(StoreError::Poisoned {
+                cause: "it could not be opened".into(),
+            }),
+        }
+    }
+
+    /// Whether it is open.
+    pub fn is_open(&self) -> bool {
+        self.store.is_some()
+    }
+
+    /// Takes one step.
+    ///
+    /// # Errors
+    /// As the store says.
+    pub fn take(
+        &mut self,
+        subject: &dyn Subject,
+        disk: &Disk,
+        step: &Step,
+    ) -> Result<(), StoreError> {
+        match step {
+            Step::Reopen => {
+                self.store = None;
+                self.store = Some(open(subject, disk)?.0);
+            }
+            Step::Write(changes) => {
+                let batch = self.batch(changes);
+                self.store()?.write(&batch)?;
+            }
+            Step::Seal => self.store()?.seal()?,
+            Step::Clear(name) => self.store()?.clear(*name).map(drop)?,
+        }
+        self.follow(&step.changes());
+        Ok(())
+    }
+
+    fn batch(&self, changes: &Changes) -> Vec<Change> {
+        let change = |(name, value): &(RecordName, Option<Vec<u8>>)| Change {
+            name: *name,
+            effect: match value {
+                Some(value) => Effect::Write(Arc::new(self.image(*name, value))),
+                None => Effect::Remove,
+            },
+        };
+        changes.iter().map(change).collect()
+    }
+
+    fn image(&self, name: RecordName, value: &[u8]) -> Spliced {
+        match self.held.get(&name) {
+            Some((old, version)) => {
+                Spliced::new(Some(old), value.to_vec(), version.saturating_add(1))
+            }
+            None => Spliced::new(None, value.to_vec(), 1),
+        }
+    }
+
+    fn follow(&mut self, changes: &Changes) {
+        for (name, value) in changes {
+            let version = self.held.get(name).map_or(0, |(_, version)| *version);
+            match value {
+                Some(value) => self
+                    .held
+                    .insert(*name, (value.clone(), version.saturating_add(1))),
+                None => self.held.remove(name),
+            };
+        }
+    }
 }
 
 /// Opens a subject's store and scans it, as every owner of a store does.

@@ -2,10 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use overlane_core::store::{RecordName, StoreError};
+use overlane_core::store::{Change, Found, RecordName, RecordStore, Scan, StoreError};
 
+use super::splice;
 use super::{Disk, Image};
-use crate::{FilesStore, StoreAdmin};
+use crate::journal::{self, JournalConfig, JournalStore, Pace};
+use crate::{Cleared, FilesStore, StoreAdmin, StoreSummary};
 
 /// Where a subject's store lies on the disk.
 pub const STORE_FOLDER: &str = "/home/replay";
@@ -80,5 +82,142 @@ impl Subject for FilesSubject {
         records
             .saturating_mul(crate::files::ENVELOPE_BYTES as u64)
             .saturating_add(record_bytes)
+    }
+}
+
+/// The journal, with segments so short that every scenario of some length turns them.
+#[derive(Debug, Clone, Copy)]
+pub struct JournalSubject {
+    /// How many segments.
+    pub segments: usize,
+    /// Whether sealing writes a snapshot too, so that records are found in it.
+    pub snapshot_at_seal: bool,
+}
+
+impl JournalSubject {
+    /// Two segments, records in the journal.
+    pub const SHORT: Self = Self {
+        segments: 2,
+        snapshot_at_seal: false,
+    };
+    /// Records in the snapshot.
+    pub const COMPACTED: Self = Self {
+        segments: 3,
+        snapshot_at_seal: true,
+    };
+
+    fn config(self, budget_bytes: u64) -> JournalConfig {
+        JournalConfig {
+            budget_bytes,
+            segments: self.segments,
+            segment_bytes: 0,
+            pace: Pace::Stepped { records: 1 },
+            apply: splice::apply,
+        }
+    }
+
+    /// Lets `harm` at every copy of the record's bytes.
+    fn harm(image: &mut Image, name: RecordName, harm: impl Fn(&mut [u8])) {
+        let paths: Vec<PathBuf> = image.files().map(Path::to_path_buf).collect();
+        for path in paths {
+            let file_name = path.file_name().unwrap_or_default().to_string_lossy();
+            let mut bytes = image.take(&path).unwrap_or_default();
+            for range in journal::locate(&file_name, &bytes, name) {
+                harm(bytes.get_mut(range).unwrap_or_default());
+            }
+            image.put(&path, bytes);
+        }
+    }
+
+    fn copy_of(image: &Image, name: RecordName) -> Vec<u8> {
+        let copy = image.files().find_map(|path| {
+            let file_name = path.file_name()?.to_string_lossy();
+            let bytes = image.file(path)?;
+            let range = journal::locate(&file_name, bytes, name).pop()?;
+            bytes.get(range).map(<[u8]>::to_vec)
+        });
+        copy.unwrap_or_default()
+    }
+}
+
+impl Subject for JournalSubject {
+    fn name(&self) -> &'static str {
+        match self.snapshot_at_seal {
+            true => "journal with snapshots",
+            false => "journal",
+        }
+    }
+
+    fn open(&self, disk: &Disk, budget_bytes: u64) -> Result<Box<dyn StoreAdmin>, StoreError> {
+        let config = self.config(budget_bytes);
+        let store = JournalStore::open(disk.vfs(), Path::new(STORE_FOLDER), config)?;
+        Ok(match self.snapshot_at_seal {
+            true => Box::new(SnapshotAtSeal(store)),
+            false => Box::new(store),
+        })
+    }
+
+    fn damage(&self, image: &mut Image, name: RecordName) {
+        Self::harm(image, name, |bytes| {
+            let middle = bytes.len() / 2;
+            bytes
+                .iter_mut()
+                .skip(middle)
+                .take(1)
+                .for_each(|byte| *byte ^= 1);
+        });
+    }
+
+    fn take_away(&self, image: &mut Image, name: RecordName) {
+        Self::harm(image, name, |bytes| bytes.fill(0));
+    }
+
+    fn misplace(&self, image: &mut Image, of: RecordName, under: RecordName) {
+        let copy = Self::copy_of(image, of);
+        Self::harm(image, under, |bytes| {
+            bytes
+                .iter_mut()
+                .zip(&copy)
+                .for_each(|(to, from)| *to = *from);
+        });
+    }
+
+    fn budget_of(&self, records: u64, record_bytes: u64) -> u64 {
+        records
+            .saturating_mul(journal::RECORD_OVERHEAD_BYTES as u64)
+            .saturating_add(record_bytes)
+    }
+}
+
+/// A journal whose seals write a snapshot first.
+#[derive(Debug)]
+struct SnapshotAtSeal(JournalStore);
+
+impl RecordStore for SnapshotAtSeal {
+    fn scan(&mut self) -> Result<Scan, StoreError> {
+        self.0.scan()
+    }
+
+    fn write(&mut self, batch: &[Change]) -> Result<(), StoreError> {
+        self.0.write(batch)
+    }
+
+    fn seal(&mut self) -> Result<(), StoreError> {
+        self.0.checkpoint()?;
+        self.0.seal()
+    }
+}
+
+impl StoreAdmin for SnapshotAtSeal {
+    fn summary(&self) -> StoreSummary {
+        self.0.summary()
+    }
+
+    fn show(&mut self, name: RecordName) -> Result<Found, StoreError> {
+        self.0.show(name)
+    }
+
+    fn clear(&mut self, name: RecordName) -> Result<Cleared, StoreError> {
+        self.0.clear(name)
     }
 }
