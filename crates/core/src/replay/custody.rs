@@ -2,9 +2,9 @@
 //!
 //! Law (custody): a mail is dispatched only by being taken, and it is taken at most once. What
 //! comes out of a relay inbox enters the window and custody in one batch; until it is taken it may
-//! come again, by any carrier and across restarts, and is the same mail; taking it is its own
-//! durable step, after which it is a replay. An entry leaves only so, or once its transaction is
-//! spent; no carrier's silence removes it. Source: seed 1, "Receiver streams by connection slot".
+//! come again, by any carrier, across restarts and however far the window has moved, and is the
+//! same mail; taking it is its own durable step, after which the window alone judges it. An entry
+//! leaves only so, or once its transaction is spent; no carrier's silence removes it. Source: seed 1, "Receiver streams by connection slot".
 
 use crate::ids::TransactionDigest;
 

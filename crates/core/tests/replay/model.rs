@@ -57,15 +57,16 @@ impl Model {
     fn offer(&mut self, item: &Item, mail: bool) -> &'static str {
         let history = self.admitted.entry(item.stream).or_default();
         let high = history.last_key_value().map(|(sequence, _)| *sequence);
+        let held = self.custody.contains(&(item.stream, item.sequence));
+        if held && history.get(&item.sequence) == Some(&item.tag) {
+            return "held";
+        }
         let verdict = match (high, history.get(&item.sequence)) {
             (None, _) => "first",
             (Some(high), _) if item.sequence + WINDOW_SLOTS as u64 <= high => {
                 return "replay/stale";
             }
-            (_, Some(tag)) if *tag == item.tag => {
-                let held = self.custody.contains(&(item.stream, item.sequence));
-                return if held { "held" } else { "replay/replay" };
-            }
+            (_, Some(tag)) if *tag == item.tag => return "replay/replay",
             (_, Some(_)) => return "replay/fork",
             (Some(high), None) if item.sequence > high => "advance",
             (Some(_), None) => "late",

@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 
 use overlane_core::TransactionDigest;
-use overlane_core::replay::{Verdict, WINDOW_SLOTS, Window, observe};
+use overlane_core::replay::{Introducer, Verdict, WINDOW_SLOTS, Window, observe};
 use proptest::prelude::*;
+
+use crate::support::{Node, stream, word};
 
 fn digest(tag: u8) -> TransactionDigest {
     TransactionDigest([tag; 32])
@@ -109,4 +111,25 @@ fn law_window_refusals_change_nothing() {
         assert_eq!(window, before);
     }
     assert_eq!(window.observe(69, digest(4)), Verdict::Late);
+}
+
+#[test]
+fn law_window_moves_past_mail_in_custody_and_it_is_still_the_same_mail_s12() {
+    let mut node = Node::new();
+    let mails = 2 * WINDOW_SLOTS as u64;
+    let offer = |node: &mut Node, sequence, tag| {
+        let item = node.item(stream(1), sequence, tag);
+        word(&node.admit(item, Introducer::Inbox))
+    };
+    for sequence in 0..mails {
+        assert_eq!(offer(&mut node, sequence, 1), "held");
+    }
+    // The process ends before the application has taken any of it; its holders offer it again.
+    let mut node = node.restarted();
+    for sequence in 0..mails {
+        assert_eq!(offer(&mut node, sequence, 1), "held");
+    }
+    assert_eq!(node.engine.custody(), 64);
+    assert_eq!(offer(&mut node, 0, 2), "replay/stale");
+    assert_eq!(offer(&mut node, mails - 1, 2), "replay/fork");
 }

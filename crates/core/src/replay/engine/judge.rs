@@ -1,6 +1,6 @@
 //! Judging: one serialised boundary in which a transaction is classified, charged and staged.
 //!
-//! Law (boundary): what a refusal costs is nothing. The order is: bad records, the window, custody,
+//! Law (boundary): what a refusal costs is nothing. The order is: bad records, custody, the window,
 //! the floors, the introducer's share, the quota; only when none refuses does anything change. Replays,
 //! forks and stale transactions are refused by the window, so before the quota.
 
@@ -78,10 +78,11 @@ impl State {
             self.create_receiver(record, now);
             return Ok(judged(mail, Verdict::First));
         };
-        let verdict = receiver.record.window.classify(sequence, digest);
-        if verdict == Verdict::Replay && in_custody(receiver.record.custody_entry(sequence), item) {
-            return Ok(Judged::Hold(verdict));
+        // The same mail again, however far the window has moved since.
+        if in_custody(receiver.record.custody_entry(sequence), item) {
+            return Ok(Judged::Hold(Verdict::Replay));
         }
+        let verdict = receiver.record.window.classify(sequence, digest);
         refuse_verdict(verdict, item)?;
         if mail {
             self.check_mail(item, item_spent_ms, now.wall_ms)?;
