@@ -336,6 +336,11 @@ impl Connection {
         Arc::clone(&self.peer_connection)
     }
 
+    #[cfg(test)]
+    pub(crate) fn expect_fingerprint(&self, fingerprint: Fingerprint) {
+        self.expected.send_replace(Some(fingerprint));
+    }
+
     /// Applies this side's description and gives it back with every candidate in it.
     async fn gather(&self, local: RTCSessionDescription) -> Result<String, TransportError> {
         self.peer_connection

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use overlane_core::lane::{CloseReason, PerLane, SendError, Session, SessionEvent, SessionStatus};
+use overlane_core::lane::{CloseReason, PerLane, QuotaHint, SendError, Session, SessionEvent, SessionStatus};
 use overlane_core::{Class, Did};
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{Notify, mpsc, oneshot};
@@ -200,7 +200,7 @@ impl Driver {
         while self.pending.is_none() {
             let event = self.link.session().poll_event()?;
             match event {
-                SessionEvent::Open { .. } => self.open(),
+                SessionEvent::Open { peer } => self.open(peer.quota),
                 // A link that gave way before it was told of has nothing to tell.
                 SessionEvent::Frame { .. } | SessionEvent::Room { .. } if self.opened.is_some() => {
                 }
@@ -220,7 +220,7 @@ impl Driver {
         None
     }
 
-    fn open(&mut self) {
+    fn open(&mut self, quota: QuotaHint) {
         if !lock(&self.shared.registry).up(self.link.id) {
             // It gave way, and is ending; the node never hears of it.
             return;
@@ -231,6 +231,7 @@ impl Driver {
             link,
             peer,
             dialed_url: self.link.dialed_url.clone(),
+            quota,
         });
         if let Some(opened) = self.opened.take() {
             let _ = opened.send(Ok(()));

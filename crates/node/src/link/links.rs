@@ -1,25 +1,23 @@
-//! All links of a node: dialling, answering, and one handle to them.
+//! All links of a node, and one handle to them.
 
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
-use overlane_core::identity::{Life, Signer, Verified, VerifyContext};
-use overlane_core::lane::{Session, SessionConfig, SessionStatus, Windows};
-use overlane_core::signal::{Answer, Offer, OfferGuard, SIGNAL_TTL_DEFAULT_MS};
+use overlane_core::identity::Signer;
+use overlane_core::lane::{CloseReason, QuotaHint, SessionStatus};
+use overlane_core::signal::OfferGuard;
 use overlane_core::{Class, Did};
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, timeout};
 
 use super::config::{EVENTS_WAITING_MAX, LinkConfig, SHUTDOWN_DEADLINE};
 use super::connection::WebRtc;
 use super::count::Held;
-use super::driver::{Driver, Link, lock};
+use super::driver::{Link, lock};
 use super::error::{DownReason, LinkError};
-use super::http::{Posted, post_offer};
 use super::id::LinkId;
-use super::registry::{Direction, Registry, Stage};
-use super::rule::Mark;
-use super::transport::{Connector, Opened, TransportError};
+use super::registry::{Registry, Stage};
+use super::transport::Connector;
 
 /// Who this node is, and the clock and chance it goes by.
 pub trait LinkIdentity: fmt::Debug + Send + Sync + 'static {
@@ -44,6 +42,8 @@ pub enum LinkEvent {
         peer: Did,
         /// The URL this node dialled; `None` if the peer dialled.
         dialed_url: Option<String>,
+        /// The quota that the peer keeps for each stream it is the destination of.
+        quota: QuotaHint,
     },
     /// A payload frame came, in its class's order. Answer with [`Links::taken`] once it is taken.
     Frame {
@@ -105,13 +105,13 @@ pub(super) struct Shared {
     pub(super) registry: Mutex<Registry>,
     pub(super) events: mpsc::Sender<LinkEvent>,
     pub(super) held: Held,
-    identity: Arc<dyn LinkIdentity>,
-    connector: Arc<dyn Connector>,
-    guard: Mutex<OfferGuard>,
+    pub(super) identity: Arc<dyn LinkIdentity>,
+    pub(super) connector: Arc<dyn Connector>,
+    pub(super) guard: Mutex<OfferGuard>,
     /// Counts changes of the registry, for those who wait for one.
-    changes: watch::Sender<u64>,
-    stopping: watch::Sender<Stopping>,
-    epoch: Instant,
+    pub(super) changes: watch::Sender<u64>,
+    pub(super) stopping: watch::Sender<Stopping>,
+    pub(super) epoch: Instant,
 }
 
 /// How far a shutdown came.
@@ -144,7 +144,7 @@ impl Shared {
 /// A handle to all links of a node. Clones are handles to the same.
 #[derive(Debug, Clone)]
 pub struct Links {
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
 }
 
 impl Links {
@@ -199,67 +199,6 @@ impl Links {
         &self.shared.config
     }
 
-    /// Links to the node at `url`, `http://host:port`, and waits until the link is open. If the peer
-    /// dials at the same time, both nodes keep the same one of the two links, and it is given.
-    ///
-    /// # Errors
-    /// [`LinkError`].
-    pub async fn dial(&self, url: &str) -> Result<LinkUp, LinkError> {
-        let mut attempts = 1;
-        loop {
-            match self.dial_once(url).await {
-                Err(LinkError::NotOpened { peer, reason })
-                    if attempts < self.shared.config.dial_attempts && reason.may_pass() =>
-                {
-                    tracing::debug!(url, %peer, %reason, attempts, "dialling again");
-                    attempts += 1;
-                }
-                dialed => return dialed,
-            }
-        }
-    }
-
-    /// Answers the offer in the body of a `POST /v1/offer`. The link is told of once it is open.
-    ///
-    /// # Errors
-    /// [`LinkError`]; nothing of the offer is kept but that it came.
-    pub async fn answer(&self, offer: &[u8]) -> Result<Vec<u8>, LinkError> {
-        let place = Place::begin(&self.shared, Direction::Inbound)?;
-        let signer = self.shared.identity.signer();
-        let now_ms = self.shared.identity.now_ms();
-        let context = VerifyContext {
-            network: signer.network(),
-            now_ms,
-        };
-        let offer = Offer::from_bytes(offer)?.verify(&context)?;
-        let peer = offer.signer();
-        if peer == signer.did() {
-            return Err(LinkError::Itself);
-        }
-        lock(&self.shared.guard).admit(&offer, now_ms)?;
-        place.admit(peer, mark(&offer))?;
-        let Opened { transport, events } = self.shared.connector.open().await?;
-        let answered = async {
-            let answer = transport.answer(offer.sdp());
-            let sdp = self.within_signal_deadline(answer).await?;
-            let life = self.life();
-            let nonce = self.shared.identity.nonce();
-            Ok(Answer::sign(offer.digest(), sdp, nonce, life, &signer)?)
-        };
-        match self.unless_stopping(answered).await {
-            Ok(answer) => {
-                let link = self.link(&place, peer, None, transport.byte_window());
-                // Nobody waits for it here: the node hears of it when it is up.
-                drop(self.run(place, link, Opened { transport, events }).await?);
-                Ok(answer.to_bytes())
-            }
-            Err(error) => {
-                transport.close().await;
-                Err(error)
-            }
-        }
-    }
-
     /// Queues a payload frame in its class's lane. Never waits.
     ///
     /// # Errors
@@ -282,12 +221,11 @@ impl Links {
     }
 
     /// Ends a link once what is queued was delivered, and waits until it is down. A link that is
-    /// down already is no error.
+    /// down already is no error. Events must go on being taken meanwhile: the frames that came
+    /// before the end are told before it.
     pub async fn close(&self, link: LinkId) {
-        let found = lock(&self.shared.registry).link(link);
-        if let Some(found) = found {
-            found.close();
-        }
+        let local = DownReason::Session(CloseReason::Local);
+        lock(&self.shared.registry).leave(link, local);
         let mut changes = self.shared.changes.subscribe();
         while lock(&self.shared.registry).link(link).is_some() && changes.changed().await.is_ok() {}
     }
@@ -317,234 +255,5 @@ impl Links {
             session: link.status(),
         };
         links.into_iter().map(status).collect()
-    }
-
-    async fn dial_once(&self, url: &str) -> Result<LinkUp, LinkError> {
-        let place = Place::begin(&self.shared, Direction::Outbound)?;
-        let id = place.id;
-        let Opened { transport, events } = self.shared.connector.open().await?;
-        let asked = async {
-            let (peer, sdp) = self.ask(&place, url, transport.offer()).await?;
-            transport.conclude(&sdp).await?;
-            Ok(peer)
-        };
-        let running = match self.unless_stopping(asked).await {
-            Ok(peer) => {
-                let window = transport.byte_window();
-                let link = self.link(&place, peer, Some(url.to_owned()), window);
-                let opened = self.run(place, link, Opened { transport, events }).await;
-                opened.map(|opened| (peer, opened))
-            }
-            Err(error) => {
-                transport.close().await;
-                drop(place);
-                Err(error)
-            }
-        };
-        match running {
-            Ok((peer, opened)) => match opened.await {
-                Ok(Ok(())) => Ok(LinkUp { link: id, peer }),
-                Ok(Err(DownReason::Replaced { .. })) => self.wait_for(peer).await,
-                Ok(Err(reason)) => Err(LinkError::NotOpened { peer, reason }),
-                Err(_) => Err(LinkError::ShuttingDown),
-            },
-            Err(LinkError::Crossed { peer }) => self.wait_for(peer).await,
-            Err(error) => Err(error),
-        }
-    }
-
-    /// Offers, posts, and checks the answer. Gives who answered and their session description.
-    async fn ask(
-        &self,
-        place: &Place,
-        url: &str,
-        offer: impl Future<Output = Result<String, TransportError>>,
-    ) -> Result<(Did, String), LinkError> {
-        let identity = &self.shared.identity;
-        let signer = identity.signer();
-        let sdp = self.within_signal_deadline(offer).await?;
-        let offer = Offer::sign(sdp, identity.nonce(), self.life(), &signer)?;
-        let deadline = self.shared.config.signal_deadline();
-        let answer = match post_offer(url, offer.to_bytes(), deadline).await? {
-            Posted::Answer(answer) => Answer::from_bytes(&answer)?,
-            Posted::Refused(refusal) => return Err(refusal.into_error(url)),
-        };
-        let context = VerifyContext {
-            network: signer.network(),
-            now_ms: identity.now_ms(),
-        };
-        let answer = answer.verify(offer.digest(), &context)?;
-        let peer = answer.signer();
-        if peer == signer.did() {
-            return Err(LinkError::Itself);
-        }
-        place.admit(peer, own_mark(&signer, &offer))?;
-        Ok((peer, answer.sdp().to_owned()))
-    }
-
-    /// Waits for the link to `peer` that took another's place.
-    async fn wait_for(&self, peer: Did) -> Result<LinkUp, LinkError> {
-        let mut changes = self.shared.changes.subscribe();
-        let stands = async {
-            loop {
-                {
-                    let registry = lock(&self.shared.registry);
-                    if let Some(link) = registry.up_to(peer) {
-                        return Ok(LinkUp { link, peer });
-                    }
-                    if !registry.may_reach(peer) {
-                        return Err(LinkError::Crossed { peer });
-                    }
-                }
-                if changes.changed().await.is_err() {
-                    return Err(LinkError::ShuttingDown);
-                }
-            }
-        };
-        let deadline = self.shared.config.handshake_deadline();
-        let waited = timeout(deadline, stands).await;
-        waited.unwrap_or(Err(LinkError::Crossed { peer }))
-    }
-
-    /// What a handshake gives, unless the node shuts down first.
-    async fn unless_stopping<T>(
-        &self,
-        handshake: impl Future<Output = Result<T, LinkError>>,
-    ) -> Result<T, LinkError> {
-        tokio::select! {
-            given = handshake => given,
-            () = self.shared.stopping(Stopping::InOrder) => Err(LinkError::ShuttingDown),
-        }
-    }
-
-    async fn within_signal_deadline(
-        &self,
-        described: impl Future<Output = Result<String, TransportError>>,
-    ) -> Result<String, LinkError> {
-        let deadline = self.shared.config.signal_deadline();
-        let described = timeout(deadline, described).await;
-        Ok(described.unwrap_or(Err(TransportError::Closed))?)
-    }
-
-    fn life(&self) -> Life {
-        Life {
-            issued_ms: self.shared.identity.now_ms(),
-            ttl_ms: SIGNAL_TTL_DEFAULT_MS,
-        }
-    }
-
-    fn link(&self, place: &Place, peer: Did, url: Option<String>, byte_window: u32) -> Arc<Link> {
-        let config = &self.shared.config;
-        let [
-            seed @ ..,
-            _,
-            _,
-            _,
-            _,
-            _,
-            _,
-            _,
-            _,
-            _,
-            _,
-            _,
-            _,
-            _,
-            _,
-            _,
-            _,
-            _,
-            _,
-            _,
-            _,
-            _,
-            _,
-            _,
-            _,
-        ] = self.shared.identity.nonce();
-        let mut session = SessionConfig::new(self.shared.identity.signer().network());
-        session.windows = Windows::sized(byte_window);
-        session.quota = config.quota;
-        session.jitter_seed = u64::from_le_bytes(seed);
-        session.handshake_deadline_ms = config.handshake_deadline_ms;
-        session.fin_deadline_ms = config.fin_deadline_ms;
-        let now_ms = u64::try_from(self.shared.epoch.elapsed().as_millis()).unwrap_or(u64::MAX);
-        let session = Session::new(session, now_ms);
-        let epoch = self.shared.epoch;
-        Arc::new(Link::new(place.id, peer, url, byte_window, session, epoch))
-    }
-
-    /// Sets the link's driver to work, which then owns its place.
-    async fn run(
-        &self,
-        place: Place,
-        link: Arc<Link>,
-        opened: Opened,
-    ) -> Result<oneshot::Receiver<Result<(), DownReason>>, LinkError> {
-        let Opened { transport, events } = opened;
-        let attached = lock(&self.shared.registry).attach(place.id, Arc::clone(&link));
-        if let Err(error) = attached {
-            transport.close().await;
-            return Err(error);
-        }
-        let (opened, opens) = oneshot::channel();
-        let shared = Arc::clone(&self.shared);
-        let driver = Driver::new(link, shared, transport, events, opened);
-        place.keep();
-        tokio::spawn(driver.run());
-        Ok(opens)
-    }
-}
-
-fn mark(offer: &Verified<Offer>) -> Mark {
-    Mark {
-        offerer: offer.signer(),
-        issued_ms: offer.life().issued_ms,
-        nonce: *offer.nonce(),
-    }
-}
-
-fn own_mark(signer: &Signer, offer: &Offer) -> Mark {
-    Mark {
-        offerer: signer.did(),
-        issued_ms: offer.life().issued_ms,
-        nonce: *offer.nonce(),
-    }
-}
-
-/// A handshake's place in the registry, given back when it is dropped.
-#[derive(Debug)]
-struct Place {
-    shared: Arc<Shared>,
-    id: LinkId,
-    kept: bool,
-}
-
-impl Place {
-    fn begin(shared: &Arc<Shared>, direction: Direction) -> Result<Self, LinkError> {
-        let id = lock(&shared.registry).begin(direction)?;
-        Ok(Self {
-            shared: Arc::clone(shared),
-            id,
-            kept: false,
-        })
-    }
-
-    fn admit(&self, peer: Did, mark: Mark) -> Result<(), LinkError> {
-        lock(&self.shared.registry).admit(self.id, peer, mark)
-    }
-
-    /// The driver gives it back.
-    fn keep(mut self) {
-        self.kept = true;
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        if !self.kept {
-            lock(&self.shared.registry).remove(self.id);
-            self.shared.changed();
-        }
     }
 }

@@ -15,6 +15,7 @@ pub mod connection;
 pub mod count;
 mod driver;
 mod error;
+mod handshake;
 pub mod http;
 mod id;
 mod links;
@@ -22,6 +23,7 @@ mod registry;
 mod rule;
 pub mod sdp;
 pub mod signal;
+pub mod server;
 pub mod socket;
 #[cfg(test)]
 mod tests;

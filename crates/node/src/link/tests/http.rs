@@ -6,11 +6,16 @@ use overlane_core::wire::bounds::SIGNAL_MAX_BYTES;
 use overlane_core::wire::cbor::from_slice;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::oneshot;
+
+use std::time::Duration;
 
 use super::must;
 use super::node::{Identity, Node};
 use crate::link::LinkConfig;
 use crate::link::http::Refusal;
+use crate::link::server::{ServerLimits, serve};
+use crate::link::signal::router;
 
 /// Sends `request` and reads what comes back, to its end.
 async fn ask(node: &Node, request: Vec<u8>) -> (StatusCode, Vec<u8>) {
@@ -115,4 +120,37 @@ async fn a_server_that_never_answers_is_given_up() {
     let refused = must("a refusal", a.links.dial(&url)).await.unwrap_err();
     assert_eq!(refused.code(), "link/unreachable");
     drop(listener);
+}
+
+/// Whoever connects and says nothing holds a place for a while, not for ever.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn idle_connections_are_bounded_and_give_their_places_back() {
+    let mut b = Node::new(2).await;
+    let limits = ServerLimits {
+        connections_max: 2,
+        head_deadline: Duration::from_millis(300),
+    };
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    b.url = format!("http://{address}");
+    let (stop, stopped) = oneshot::channel::<()>();
+    let serving = serve(listener, router(b.links.clone()), limits, async {
+        let _ = stopped.await;
+    });
+    let serving = tokio::spawn(serving);
+    let mut idle = Vec::new();
+    for _ in 0..limits.connections_max {
+        idle.push(TcpStream::connect(address).await.unwrap());
+    }
+    let bad = request("content-type: application/cbor\r\n", b"");
+    let expected = (400, "signal/malformed".to_owned());
+    assert_eq!(refused(&b, bad).await, expected);
+    for mut stream in idle {
+        // Served only because these were let go.
+        let mut rest = Vec::new();
+        must("the end", stream.read_to_end(&mut rest)).await.unwrap();
+    }
+    stop.send(()).unwrap();
+    must("the stop", serving).await.unwrap();
+    assert!(TcpStream::connect(address).await.is_err());
 }

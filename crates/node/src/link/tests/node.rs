@@ -13,6 +13,7 @@ use zeroize::Zeroizing;
 
 use super::must;
 use crate::link::count::Held;
+use crate::link::server::{ServerLimits, serve};
 use crate::link::transport::Connector;
 use crate::link::{DownReason, LinkConfig, LinkEvent, LinkId, LinkIdentity, LinkUp, Links, signal};
 
@@ -128,7 +129,8 @@ impl Node {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let router = signal::router(links.clone());
-        let server = tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+        let limits = ServerLimits::default();
+        let server = tokio::spawn(serve(listener, router, limits, std::future::pending()));
         Self {
             links,
             events,

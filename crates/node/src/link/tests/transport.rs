@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 use super::must;
 use crate::link::connection::{Connection, ConnectionConfig, WebRtc};
 use crate::link::count::Held;
-use crate::link::sdp::{self, Reach, SdpError};
+use crate::link::sdp::{self, Fingerprint, Reach, SdpError};
 use crate::link::socket::RECEIVE_BUFFER_UNTUNED_BYTES;
 use crate::link::transport::{
     Ended, SEND_BUFFER_MAX_BYTES, Transport, TransportError, TransportEvent,
@@ -262,6 +262,15 @@ async fn law_every_connection_has_a_fingerprint_of_its_own() {
     let a = sdp::check(&a, Reach::Loopback).unwrap();
     let b = sdp::check(&b, Reach::Loopback).unwrap();
     assert_ne!(a, b);
+}
+
+/// The stack checks this too; the link does not take its word alone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn law_the_proved_certificate_is_held_against_the_signed_one() {
+    let (mut a, b) = introduced(&ConnectionConfig::default()).await;
+    a.connection.expect_fingerprint(Fingerprint([0; 32]));
+    assert_eq!(a.ended().await, Ended::WrongCertificate);
+    drop(b);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,0 +1,315 @@
+//! Dialling and answering: from an address, or an offer, to a link whose driver runs.
+//!
+//! Law (proved peer): no session begins before the description of its peer is verified, and the
+//! connection under it proves the fingerprint in it. Law (given back): a handshake that is given up
+//! at any point, its caller's going away included, gives its place and its socket back.
+
+use std::sync::Arc;
+
+use overlane_core::Did;
+use overlane_core::identity::{Life, Signer, Verified, VerifyContext};
+use overlane_core::lane::{Session, SessionConfig, Windows};
+use overlane_core::signal::{Answer, Offer, SIGNAL_TTL_DEFAULT_MS};
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+
+use super::driver::{Driver, Link, lock};
+use super::error::{DownReason, LinkError};
+use super::http::{Posted, post_offer};
+use super::id::LinkId;
+use super::links::{LinkUp, Links, Shared, Stopping};
+use super::registry::Direction;
+use super::rule::Mark;
+use super::transport::{Opened, TransportError};
+
+impl Links {
+    /// Links to the node at `url`, `http://host:port`, and waits until the link is open. If the peer
+    /// dials at the same time, both nodes keep the same one of the two links, and it is given.
+    ///
+    /// # Errors
+    /// [`LinkError`].
+    pub async fn dial(&self, url: &str) -> Result<LinkUp, LinkError> {
+        let mut attempts = 1;
+        loop {
+            match self.dial_once(url).await {
+                Err(LinkError::NotOpened { peer, reason })
+                    if attempts < self.shared.config.dial_attempts && reason.may_pass() =>
+                {
+                    tracing::debug!(url, %peer, %reason, attempts, "dialling again");
+                    attempts += 1;
+                }
+                dialed => return dialed,
+            }
+        }
+    }
+
+    /// Answers the offer in the body of a `POST /v1/offer`. The link is told of once it is open.
+    ///
+    /// # Errors
+    /// [`LinkError`]; nothing of the offer is kept but that it came.
+    pub async fn answer(&self, offer: &[u8]) -> Result<Vec<u8>, LinkError> {
+        let place = Place::begin(&self.shared, Direction::Inbound)?;
+        let signer = self.shared.identity.signer();
+        let now_ms = self.shared.identity.now_ms();
+        let context = VerifyContext {
+            network: signer.network(),
+            now_ms,
+        };
+        let offer = Offer::from_bytes(offer)?.verify(&context)?;
+        let peer = offer.signer();
+        if peer == signer.did() {
+            return Err(LinkError::Itself);
+        }
+        lock(&self.shared.guard).admit(&offer, now_ms)?;
+        place.admit(peer, mark(&offer))?;
+        let Opened { transport, events } = self.shared.connector.open().await?;
+        let answered = async {
+            let answer = transport.answer(offer.sdp());
+            let sdp = self.within_signal_deadline(answer).await?;
+            let life = self.life();
+            let nonce = self.shared.identity.nonce();
+            Ok(Answer::sign(offer.digest(), sdp, nonce, life, &signer)?)
+        };
+        match self.unless_stopping(answered).await {
+            Ok(answer) => {
+                let link = self.link(&place, peer, None, transport.byte_window());
+                // Nobody waits for it here: the node hears of it when it is up.
+                drop(self.run(place, link, Opened { transport, events }).await?);
+                Ok(answer.to_bytes())
+            }
+            Err(error) => {
+                transport.close().await;
+                Err(error)
+            }
+        }
+    }
+
+    async fn dial_once(&self, url: &str) -> Result<LinkUp, LinkError> {
+        let place = Place::begin(&self.shared, Direction::Outbound)?;
+        let id = place.id;
+        let Opened { transport, events } = self.shared.connector.open().await?;
+        let asked = async {
+            let (peer, sdp) = self.ask(&place, url, transport.offer()).await?;
+            transport.conclude(&sdp).await?;
+            Ok(peer)
+        };
+        let running = match self.unless_stopping(asked).await {
+            Ok(peer) => {
+                let window = transport.byte_window();
+                let link = self.link(&place, peer, Some(url.to_owned()), window);
+                let opened = self.run(place, link, Opened { transport, events }).await;
+                opened.map(|opened| (peer, opened))
+            }
+            Err(error) => {
+                transport.close().await;
+                drop(place);
+                Err(error)
+            }
+        };
+        match running {
+            Ok((peer, opened)) => match opened.await {
+                Ok(Ok(())) => Ok(LinkUp { link: id, peer }),
+                Ok(Err(DownReason::Replaced { .. })) => self.wait_for(peer).await,
+                Ok(Err(reason)) => Err(LinkError::NotOpened { peer, reason }),
+                Err(_) => Err(LinkError::ShuttingDown),
+            },
+            Err(LinkError::Crossed { peer }) => self.wait_for(peer).await,
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Offers, posts, and checks the answer. Gives who answered and their session description.
+    async fn ask(
+        &self,
+        place: &Place,
+        url: &str,
+        offer: impl Future<Output = Result<String, TransportError>>,
+    ) -> Result<(Did, String), LinkError> {
+        let identity = &self.shared.identity;
+        let signer = identity.signer();
+        let sdp = self.within_signal_deadline(offer).await?;
+        let offer = Offer::sign(sdp, identity.nonce(), self.life(), &signer)?;
+        let deadline = self.shared.config.signal_deadline();
+        let answer = match post_offer(url, offer.to_bytes(), deadline).await? {
+            Posted::Answer(answer) => Answer::from_bytes(&answer)?,
+            Posted::Refused(refusal) => return Err(refusal.into_error(url)),
+        };
+        let context = VerifyContext {
+            network: signer.network(),
+            now_ms: identity.now_ms(),
+        };
+        let answer = answer.verify(offer.digest(), &context)?;
+        let peer = answer.signer();
+        if peer == signer.did() {
+            return Err(LinkError::Itself);
+        }
+        place.admit(peer, own_mark(&signer, &offer))?;
+        Ok((peer, answer.sdp().to_owned()))
+    }
+
+    /// Waits for the link to `peer` that took another's place.
+    async fn wait_for(&self, peer: Did) -> Result<LinkUp, LinkError> {
+        let mut changes = self.shared.changes.subscribe();
+        let stands = async {
+            loop {
+                {
+                    let registry = lock(&self.shared.registry);
+                    if let Some(link) = registry.up_to(peer) {
+                        return Ok(LinkUp { link, peer });
+                    }
+                    if !registry.may_reach(peer) {
+                        return Err(LinkError::Crossed { peer });
+                    }
+                }
+                if changes.changed().await.is_err() {
+                    return Err(LinkError::ShuttingDown);
+                }
+            }
+        };
+        let deadline = self.shared.config.handshake_deadline();
+        let waited = timeout(deadline, stands).await;
+        waited.unwrap_or(Err(LinkError::Crossed { peer }))
+    }
+
+    /// What a handshake gives, unless the node shuts down first.
+    async fn unless_stopping<T>(
+        &self,
+        handshake: impl Future<Output = Result<T, LinkError>>,
+    ) -> Result<T, LinkError> {
+        tokio::select! {
+            given = handshake => given,
+            () = self.shared.stopping(Stopping::InOrder) => Err(LinkError::ShuttingDown),
+        }
+    }
+
+    async fn within_signal_deadline(
+        &self,
+        described: impl Future<Output = Result<String, TransportError>>,
+    ) -> Result<String, LinkError> {
+        let deadline = self.shared.config.signal_deadline();
+        let described = timeout(deadline, described).await;
+        Ok(described.unwrap_or(Err(TransportError::Closed))?)
+    }
+
+    fn life(&self) -> Life {
+        Life {
+            issued_ms: self.shared.identity.now_ms(),
+            ttl_ms: SIGNAL_TTL_DEFAULT_MS,
+        }
+    }
+
+    fn link(&self, place: &Place, peer: Did, url: Option<String>, byte_window: u32) -> Arc<Link> {
+        let config = &self.shared.config;
+        let [
+            seed @ ..,
+            _,
+            _,
+            _,
+            _,
+            _,
+            _,
+            _,
+            _,
+            _,
+            _,
+            _,
+            _,
+            _,
+            _,
+            _,
+            _,
+            _,
+            _,
+            _,
+            _,
+            _,
+            _,
+            _,
+            _,
+        ] = self.shared.identity.nonce();
+        let mut session = SessionConfig::new(self.shared.identity.signer().network());
+        session.windows = Windows::sized(byte_window);
+        session.quota = config.quota;
+        session.jitter_seed = u64::from_le_bytes(seed);
+        session.handshake_deadline_ms = config.handshake_deadline_ms;
+        session.fin_deadline_ms = config.fin_deadline_ms;
+        let now_ms = u64::try_from(self.shared.epoch.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let session = Session::new(session, now_ms);
+        let epoch = self.shared.epoch;
+        Arc::new(Link::new(place.id, peer, url, byte_window, session, epoch))
+    }
+
+    /// Sets the link's driver to work, which then owns its place.
+    async fn run(
+        &self,
+        place: Place,
+        link: Arc<Link>,
+        opened: Opened,
+    ) -> Result<oneshot::Receiver<Result<(), DownReason>>, LinkError> {
+        let Opened { transport, events } = opened;
+        let attached = lock(&self.shared.registry).attach(place.id, Arc::clone(&link));
+        if let Err(error) = attached {
+            transport.close().await;
+            return Err(error);
+        }
+        let (opened, opens) = oneshot::channel();
+        let shared = Arc::clone(&self.shared);
+        let driver = Driver::new(link, shared, transport, events, opened);
+        place.keep();
+        tokio::spawn(driver.run());
+        Ok(opens)
+    }
+}
+
+fn mark(offer: &Verified<Offer>) -> Mark {
+    Mark {
+        offerer: offer.signer(),
+        issued_ms: offer.life().issued_ms,
+        nonce: *offer.nonce(),
+    }
+}
+
+fn own_mark(signer: &Signer, offer: &Offer) -> Mark {
+    Mark {
+        offerer: signer.did(),
+        issued_ms: offer.life().issued_ms,
+        nonce: *offer.nonce(),
+    }
+}
+
+/// A handshake's place in the registry, given back when it is dropped.
+#[derive(Debug)]
+struct Place {
+    shared: Arc<Shared>,
+    id: LinkId,
+    kept: bool,
+}
+
+impl Place {
+    fn begin(shared: &Arc<Shared>, direction: Direction) -> Result<Self, LinkError> {
+        let id = lock(&shared.registry).begin(direction)?;
+        Ok(Self {
+            shared: Arc::clone(shared),
+            id,
+            kept: false,
+        })
+    }
+
+    fn admit(&self, peer: Did, mark: Mark) -> Result<(), LinkError> {
+        lock(&self.shared.registry).admit(self.id, peer, mark)
+    }
+
+    /// The driver gives it back.
+    fn keep(mut self) {
+        self.kept = true;
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if !self.kept {
+            lock(&self.shared.registry).remove(self.id);
+            self.shared.changed();
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! A listener for strangers: what one connection may take, and how many there may be.
+
+use std::io;
+use std::time::Duration;
+
+use axum::Router;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+
+/// Connections that a listener for offers has open at once. More wait to be accepted.
+pub const CONNECTIONS_MAX: usize = 64;
+
+/// How long a connection may take to send the head of a request, the time between two requests
+/// included.
+pub const HEAD_DEADLINE: Duration = Duration::from_secs(10);
+
+/// The longest wait after the system refused to accept a connection, as when files run out.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// What a listener bears.
+#[derive(Debug, Clone, Copy)]
+pub struct ServerLimits {
+    /// Connections open at once.
+    pub connections_max: usize,
+    /// How long a request's head may take.
+    pub head_deadline: Duration,
+}
+
+impl Default for ServerLimits {
+    fn default() -> Self {
+        Self {
+            connections_max: CONNECTIONS_MAX,
+            head_deadline: HEAD_DEADLINE,
+        }
+    }
+}
+
+/// Serves `router` on `listener` until `stop` resolves; connections that are open then are cut.
+pub async fn serve(
+    listener: TcpListener,
+    router: Router,
+    limits: ServerLimits,
+    stop: impl Future<Output = ()>,
+) {
+    // Dropping the set, by return or by cancellation, ends every connection.
+    let mut connections = JoinSet::new();
+    tokio::pin!(stop);
+    loop {
+        let full = connections.len() >= limits.connections_max;
+        tokio::select! {
+            () = &mut stop => return,
+            Some(_) = connections.join_next() => {}
+            accepted = accept(&listener), if !full => {
+                connections.spawn(connection(accepted, router.clone(), limits.head_deadline));
+            }
+        }
+    }
+}
+
+async fn accept(listener: &TcpListener) -> TcpStream {
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => return stream,
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept a connection");
+                if !is_of_one_connection(&error) {
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                }
+            }
+        }
+    }
+}
+
+/// Whether a failed accept tells of its connection alone, so that the next may do better at once.
+fn is_of_one_connection(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
+    matches!(
+        error.kind(),
+        ConnectionAborted | ConnectionRefused | ConnectionReset
+    )
+}
+
+async fn connection(stream: TcpStream, router: Router, head_deadline: Duration) {
+    let served = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(head_deadline)
+        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+    if let Err(error) = served.await {
+        tracing::debug!(%error, "connection of a stranger");
+    }
+}
