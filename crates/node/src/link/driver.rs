@@ -11,7 +11,9 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use overlane_core::lane::{CloseReason, PerLane, QuotaHint, SendError, Session, SessionEvent, SessionStatus};
+use overlane_core::lane::{
+    CloseReason, PerLane, QuotaHint, SendError, Session, SessionEvent, SessionStatus,
+};
 use overlane_core::{Class, Did};
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{Notify, mpsc, oneshot};

@@ -22,8 +22,8 @@ mod links;
 mod registry;
 mod rule;
 pub mod sdp;
-pub mod signal;
 pub mod server;
+pub mod signal;
 pub mod socket;
 #[cfg(test)]
 mod tests;

@@ -1,13 +1,15 @@
 //! `POST /v1/offer` as a stranger calls it.
 
+use axum::Router;
 use axum::http::StatusCode;
 use overlane_core::Coded;
 use overlane_core::wire::bounds::SIGNAL_MAX_BYTES;
 use overlane_core::wire::cbor::from_slice;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::oneshot;
+use tokio::sync::{Semaphore, oneshot, watch};
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::must;
@@ -148,9 +150,65 @@ async fn idle_connections_are_bounded_and_give_their_places_back() {
     for mut stream in idle {
         // Served only because these were let go.
         let mut rest = Vec::new();
-        must("the end", stream.read_to_end(&mut rest)).await.unwrap();
+        must("the end", stream.read_to_end(&mut rest))
+            .await
+            .unwrap();
     }
     stop.send(()).unwrap();
     must("the stop", serving).await.unwrap();
     assert!(TcpStream::connect(address).await.is_err());
+}
+
+/// Requests that wait for `go`, and how many were under way at once at most.
+fn waiting(go: &Arc<Semaphore>, peak: &Arc<watch::Sender<(usize, usize)>>) -> Router {
+    let (go, peak) = (Arc::clone(go), Arc::clone(peak));
+    let handler = move || {
+        let (go, peak) = (Arc::clone(&go), Arc::clone(&peak));
+        async move {
+            peak.send_modify(|(now, most)| {
+                *now += 1;
+                *most = (*most).max(*now);
+            });
+            go.acquire().await.unwrap().forget();
+            peak.send_modify(|(now, _)| *now -= 1);
+        }
+    };
+    Router::new().route("/v1/offer", axum::routing::post(handler))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn connections_are_bounded() {
+    const BOUND: usize = 2;
+    let limits = ServerLimits {
+        connections_max: BOUND,
+        ..ServerLimits::default()
+    };
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (go, peak) = (
+        Arc::new(Semaphore::new(0)),
+        Arc::new(watch::Sender::new((0, 0))),
+    );
+    let router = waiting(&go, &peak);
+    tokio::spawn(serve(listener, router, limits, std::future::pending()));
+    let mut streams = Vec::new();
+    for _ in 0..3 * BOUND {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(&request("", b"")).await.unwrap();
+        streams.push(stream);
+    }
+    for _ in 0..3 * BOUND {
+        let mut now = peak.subscribe();
+        must("a request", now.wait_for(|(now, _)| *now > 0))
+            .await
+            .unwrap();
+        go.add_permits(1);
+    }
+    for mut stream in streams {
+        let mut response = Vec::new();
+        let read = stream.read_to_end(&mut response);
+        must("a response", read).await.unwrap();
+        assert!(response.starts_with(b"HTTP/1.1 200"));
+    }
+    assert!(peak.borrow().1 <= BOUND);
 }
