@@ -26,14 +26,19 @@ pub struct QuotaLimits {
     pub burst_bytes: u64,
 }
 
+impl QuotaLimits {
+    /// What a node keeps unless told otherwise, and what senders pace themselves to.
+    pub const DEFAULT: Self = Self {
+        messages_per_s: 256,
+        burst_messages: 2_048,
+        bytes_per_s: 4 * 1024 * 1024,
+        burst_bytes: 64 * 1024 * 1024,
+    };
+}
+
 impl Default for QuotaLimits {
     fn default() -> Self {
-        Self {
-            messages_per_s: 256,
-            burst_messages: 2_048,
-            bytes_per_s: 4 * 1024 * 1024,
-            burst_bytes: 64 * 1024 * 1024,
-        }
+        Self::DEFAULT
     }
 }
 

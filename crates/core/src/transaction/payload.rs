@@ -5,7 +5,7 @@ use super::error::{Role, SignError, VerifyError};
 use super::header::Transcript;
 use super::proof::{DelegationRef, PROOF_TTL_MAX_MS, Proof};
 use crate::identity::{Delegation, Life, Signer, Verified};
-use crate::ids::{Did, TransactionDigest, TxId};
+use crate::ids::{Did, StreamKey, TransactionDigest, TxId};
 use crate::wire::cbor::{CborError, Decode, Encode, Reader, Writer, from_slice, to_vec};
 use crate::wire::frame::{Frame, PAYLOAD_MARKER};
 use std::sync::Arc;
@@ -96,6 +96,18 @@ impl Transaction {
     /// The origin's proof.
     pub fn proof(&self) -> &Proof {
         &self.proof
+    }
+
+    /// The stream and the digest it claims. Nothing of it is verified: it is for those who made the
+    /// transaction, or only pass its bytes on.
+    ///
+    /// # Errors
+    /// Its delegation is named by digest, so its origin is not known.
+    pub fn claims(&self) -> Result<(StreamKey, TransactionDigest), SignError> {
+        let named = &self.proof.delegation;
+        let unresolved = SignError::Unresolved(named.digest());
+        let transcript = self.transcript(named.delegation().ok_or(unresolved)?);
+        Ok((transcript.stream(), transcript.digest()))
     }
 
     pub(super) fn proof_mut(&mut self) -> &mut Proof {
