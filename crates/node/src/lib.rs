@@ -2,5 +2,20 @@
 //! that drives a peer.
 
 pub mod api;
+mod builder;
+mod error;
 pub mod home;
 pub mod link;
+mod messages;
+mod node;
+pub mod peer;
+mod runtime;
+mod status;
+
+pub use builder::NodeBuilder;
+pub use error::NodeError;
+pub use messages::Messages;
+pub use node::Node;
+pub use peer::{Delivery, Event, Receipt, Refusal, SendError};
+pub use runtime::{EVENTS_KEPT_MAX, PEERS_MAX};
+pub use status::{PeerState, PeerStatus, QueueStatus, Status, StoreStatus};

@@ -1,0 +1,91 @@
+//! How a node is put together.
+
+use std::net::{Ipv4Addr, SocketAddr};
+
+use overlane_core::NetworkId;
+use overlane_core::identity::Account;
+use overlane_core::store::RecordStore;
+
+use crate::error::NodeError;
+use crate::node::Node;
+use crate::runtime;
+
+/// Collects what a node is made of; [`spawn`](Self::spawn) starts it.
+#[must_use = "a builder does nothing until it is spawned"]
+pub struct NodeBuilder {
+    pub(crate) network: NetworkId,
+    pub(crate) account: Option<Account>,
+    pub(crate) store: Option<Box<dyn RecordStore>>,
+    pub(crate) listen: Option<SocketAddr>,
+    pub(crate) peers: Vec<String>,
+    pub(crate) delegation_ttl_ms: u64,
+}
+
+impl NodeBuilder {
+    pub(crate) fn new() -> Self {
+        Self {
+            network: NetworkId(1),
+            account: None,
+            store: None,
+            listen: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))),
+            peers: Vec::new(),
+            delegation_ttl_ms: overlane_core::identity::DELEGATION_TTL_DEFAULT_MS,
+        }
+    }
+
+    /// The network to be part of; 1 by default. It is signed into everything, so nodes of two
+    /// networks never hear each other.
+    pub fn network(mut self, network: NetworkId) -> Self {
+        self.network = network;
+        self
+    }
+
+    /// The account this node speaks for. Required. It signs delegations only; what the node
+    /// sends is signed by a delegatee key that lives in memory.
+    pub fn account(mut self, account: Account) -> Self {
+        self.account = Some(account);
+        self
+    }
+
+    /// The authoritative store of replay records. There is no default, and above all none in
+    /// memory: such a one would lose every window at a restart, admit everything again and sign
+    /// used sequences. A node without a store runs, and refuses every send and every admission
+    /// with `replay/storage_unavailable`.
+    pub fn store(mut self, store: Box<dyn RecordStore>) -> Self {
+        self.store = Some(store);
+        self
+    }
+
+    /// Where to take signed offers; by default a free port on 127.0.0.1.
+    pub fn listen(mut self, address: SocketAddr) -> Self {
+        self.listen = Some(address);
+        self
+    }
+
+    /// Takes no offers: this node dials, nobody dials it.
+    pub fn no_listen(mut self) -> Self {
+        self.listen = None;
+        self
+    }
+
+    /// A peer to keep a link to, by its URL; dialled again whenever the link is lost.
+    pub fn peer(mut self, url: impl Into<String>) -> Self {
+        self.peers.push(url.into());
+        self
+    }
+
+    /// How long a delegatee key is good for; 30 days by default. It is rotated at half of that.
+    pub fn delegation_ttl_ms(mut self, ttl_ms: u64) -> Self {
+        self.delegation_ttl_ms = ttl_ms;
+        self
+    }
+
+    /// Opens everything and starts the node on the current tokio runtime.
+    ///
+    /// # Errors
+    /// [`NodeError`]: no account, a port in use, a store that cannot be read, a platform that
+    /// gives no randomness or no thread.
+    pub async fn spawn(self) -> Result<Node, NodeError> {
+        runtime::start(self).await
+    }
+}

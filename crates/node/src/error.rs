@@ -1,0 +1,89 @@
+//! Why a node did not start, or can no longer answer.
+
+use std::net::SocketAddr;
+
+use overlane_core::store::StoreError;
+use overlane_core::{Coded, Fault};
+
+use crate::link::LinkError;
+use crate::runtime::PEERS_MAX;
+
+/// A refusal of the node as a whole.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum NodeError {
+    /// The builder was given no account.
+    #[error("a node needs an account: give the builder one")]
+    NoAccount,
+    /// Another program listens there.
+    #[error("{address} is in use by another program: stop it, or listen on another port")]
+    ListenInUse {
+        /// The address asked for.
+        address: SocketAddr,
+    },
+    /// The platform refused to listen there.
+    #[error("cannot listen on {address}: {cause}")]
+    Listen {
+        /// The address asked for.
+        address: SocketAddr,
+        /// The platform's words.
+        cause: String,
+    },
+    /// The record store cannot be read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A link could not be made.
+    #[error(transparent)]
+    Link(#[from] LinkError),
+    /// The platform gave no randomness.
+    #[error("the platform gives no randomness: {cause}")]
+    Random {
+        /// The platform's words.
+        cause: String,
+    },
+    /// The platform gave no thread.
+    #[error("the platform starts no thread: {cause}")]
+    Thread {
+        /// The platform's words.
+        cause: String,
+    },
+    /// The delegation's life is not one that a delegation may have.
+    #[error("no delegation can be made: {cause}")]
+    Delegation {
+        /// What is wrong.
+        cause: String,
+    },
+    /// As many peers are kept as may be.
+    #[error("{PEERS_MAX} peers are kept, and no more are allowed: drop one")]
+    PeersFull,
+    /// The node has shut down.
+    #[error("the node has shut down")]
+    Closed,
+}
+
+impl Coded for NodeError {
+    fn code(&self) -> &'static str {
+        match self {
+            Self::NoAccount => "node/no_account",
+            Self::ListenInUse { .. } => "node/listen_in_use",
+            Self::Listen { .. } => "node/listen",
+            Self::Store(error) => error.code(),
+            Self::Link(error) => error.code(),
+            Self::Random { .. } => "node/random",
+            Self::Thread { .. } => "node/thread",
+            Self::Delegation { .. } => "node/delegation",
+            Self::PeersFull => "node/peers_full",
+            Self::Closed => "node/closed",
+        }
+    }
+
+    fn fault(&self) -> Fault {
+        match self {
+            Self::Store(error) => error.fault(),
+            Self::Link(error) => error.fault(),
+            Self::NoAccount | Self::ListenInUse { .. } | Self::Listen { .. } => Fault::Usage,
+            Self::Random { .. } | Self::Thread { .. } | Self::PeersFull => Fault::RefusedByBound,
+            Self::Delegation { .. } | Self::Closed => Fault::Usage,
+        }
+    }
+}

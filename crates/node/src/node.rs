@@ -1,0 +1,357 @@
+//! A running node, to embed.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use overlane_core::identity::AccountKey;
+use overlane_core::transaction::{Data, Message, SignError};
+use overlane_core::wire::cbor;
+use overlane_core::{Class, Did, NetworkId, replay};
+use tokio::sync::{Semaphore, broadcast, mpsc, oneshot, watch};
+use tokio::time::{Duration, timeout};
+
+use crate::builder::NodeBuilder;
+use crate::error::NodeError;
+use crate::link::{LinkError, LinkId, LinkStatus, Links};
+use crate::messages::Messages;
+use crate::peer::{Counters, Event, Outgoing, Peer, Receipt, SendError};
+use crate::runtime::{Clock, Command, Identity, LinksUp, Supervisor};
+use crate::status::{PeerStatus, QueueStatus, Status, StoreStatus};
+
+/// How long an open link may take to reach the driver.
+const UP_WITHIN: Duration = Duration::from_secs(5);
+
+/// A running node. Clones are handles to the same node; it shuts down in order when the last one
+/// is dropped, or when told to.
+///
+/// # Example
+/// ```no_run
+/// # async fn example(account: overlane_core::identity::Account,
+/// #     store: Box<dyn overlane_core::store::RecordStore>,
+/// #     friend: overlane_core::Did) -> Result<(), Box<dyn std::error::Error>> {
+/// use overlane_core::transaction::{Message, Namespace};
+/// use overlane_node::Node;
+///
+/// let node = Node::builder().account(account).store(store).spawn().await?;
+/// node.connect("http://127.0.0.1:7400").await?;
+/// let receipt = node.send(friend, Message::Application {
+///     namespace: Namespace::new("hello")?,
+///     body: b"world",
+/// }).await?;
+/// println!("signed as {} of {}", receipt.sequence, receipt.stream);
+/// if let Some(message) = node.messages().next().await {
+///     println!("{:?} from {}", message.item().message(), message.item().origin());
+/// }
+/// node.shutdown().await;
+/// # Ok(()) }
+/// ```
+#[derive(Clone)]
+pub struct Node {
+    parts: Arc<Shared>,
+}
+
+struct Shared {
+    parts: Parts,
+    stop_listening: Mutex<Option<oneshot::Sender<()>>>,
+}
+
+/// What a node is made of.
+pub(crate) struct Parts {
+    pub(crate) identity: Arc<Identity>,
+    pub(crate) clock: Clock,
+    pub(crate) url: Option<String>,
+    pub(crate) links: Links,
+    pub(crate) commands: mpsc::Sender<Command>,
+    /// Sends that have no result yet.
+    pub(crate) sends: Semaphore,
+    pub(crate) messages: Messages,
+    pub(crate) events: broadcast::Sender<Event>,
+    pub(crate) up: watch::Receiver<LinksUp>,
+    pub(crate) supervisor: Supervisor,
+    pub(crate) stop_listening: Option<oneshot::Sender<()>>,
+}
+
+impl Node {
+    /// Begins a node.
+    pub fn builder() -> NodeBuilder {
+        NodeBuilder::new()
+    }
+
+    pub(crate) fn new(mut parts: Parts) -> Self {
+        let stop_listening = Mutex::new(parts.stop_listening.take());
+        Self {
+            parts: Arc::new(Shared {
+                parts,
+                stop_listening,
+            }),
+        }
+    }
+
+    // Who it is.
+
+    /// The account's place on the ring.
+    pub fn did(&self) -> Did {
+        self.parts().identity.did()
+    }
+
+    /// The account's public key, which also names it as `did:key` and as a libp2p peer.
+    pub fn account(&self) -> AccountKey {
+        self.parts().identity.account().clone()
+    }
+
+    /// The network this node is part of.
+    pub fn network(&self) -> NetworkId {
+        self.parts().identity.network()
+    }
+
+    /// Where this node takes offers, for other nodes to connect to; `None` when it takes none.
+    pub fn url(&self) -> Option<&str> {
+        self.parts().url.as_deref()
+    }
+
+    // Links.
+
+    /// Links to the node at `url`, once, and says who it is. Messages to it can be sent as soon
+    /// as this returns.
+    ///
+    /// # Errors
+    /// [`NodeError::Link`]: nobody answers there, it refused, or it is not who it says it is.
+    pub async fn connect(&self, url: &str) -> Result<Did, NodeError> {
+        let dialed = self.parts().links.dial(url).await?;
+        let (link, peer) = (dialed.link, dialed.peer);
+        let mut up = self.parts().up.clone();
+        // The link may also have been replaced by a newer one to the same peer.
+        let told = up
+            .wait_for(|links| links.contains_key(&link) || links.values().any(|did| *did == peer));
+        match timeout(UP_WITHIN, told).await {
+            Ok(Ok(_)) => Ok(peer),
+            Ok(Err(_)) => Err(NodeError::Closed),
+            Err(_) => Err(NodeError::Link(LinkError::Unknown(link))),
+        }
+    }
+
+    /// Waits until a link to `peer` is up. `false` once the node has shut down.
+    pub async fn linked(&self, peer: Did) -> bool {
+        let mut up = self.parts().up.clone();
+        let linked = up.wait_for(|links| links.values().any(|did| *did == peer));
+        linked.await.is_ok()
+    }
+
+    /// Keeps a link to the node at `url` from now on, dialling it again whenever the link is
+    /// lost.
+    ///
+    /// # Errors
+    /// [`NodeError::PeersFull`].
+    pub fn add_peer(&self, url: &str) -> Result<(), NodeError> {
+        if self.parts().supervisor.add(url) {
+            return Ok(());
+        }
+        Err(NodeError::PeersFull)
+    }
+
+    /// Keeps a link to the node at `url` no longer, and closes the one there is. `false` when it
+    /// is none of the kept ones.
+    pub async fn drop_peer(&self, url: &str) -> bool {
+        self.parts().supervisor.drop_peer(url).await
+    }
+
+    /// The peers this node keeps a link to.
+    pub fn peers(&self) -> Vec<PeerStatus> {
+        self.parts().supervisor.status()
+    }
+
+    /// Every link: its peer, its lanes, its credit.
+    pub fn links(&self) -> Vec<LinkStatus> {
+        self.parts().links.status()
+    }
+
+    // Messages.
+
+    /// Signs a message, and puts it in the destination's lane. It waits for the stream's pace,
+    /// its durable lease, and room in the lane. Dropping the future abandons only the wait: the
+    /// message goes out all the same.
+    ///
+    /// # Errors
+    /// [`SendError`]. After one that came before the signature, no sequence was used.
+    pub async fn send(&self, destination: Did, message: Message<'_>) -> Result<Receipt, SendError> {
+        let data = Data::parse(cbor::to_vec(&message)).map_err(SignError::from)?;
+        let tx_id = self.parts().identity.tx_id();
+        let outgoing = Outgoing::new(destination, data, tx_id);
+        self.ask(|reply| Command::Send(outgoing, reply)).await
+    }
+
+    /// Puts signed bytes ([`Receipt::signed`]) in their destination's lane again, as they are.
+    /// Where the first copy was admitted, this one is refused as a replay; where it was lost,
+    /// this one is admitted, while its proof lives and its stream's window still speaks for it.
+    ///
+    /// # Errors
+    /// [`SendError`].
+    pub async fn offer_again(&self, signed: impl Into<Bytes>) -> Result<Receipt, SendError> {
+        let signed = signed.into();
+        self.ask(|reply| Command::Offer(signed, None, reply)).await
+    }
+
+    /// As [`offer_again`](Self::offer_again), by way of a linked peer that need not be the
+    /// destination.
+    ///
+    /// # Errors
+    /// [`SendError`].
+    pub async fn offer_via(
+        &self,
+        peer: Did,
+        signed: impl Into<Bytes>,
+    ) -> Result<Receipt, SendError> {
+        let signed = signed.into();
+        self.ask(|reply| Command::Offer(signed, Some(peer), reply))
+            .await
+    }
+
+    /// Admitted messages. Every handle takes from the same queue, each message once.
+    pub fn messages(&self) -> Messages {
+        self.parts().messages.clone()
+    }
+
+    /// What happens from now on: links, verdicts, refusals. A watcher that falls more than
+    /// [`EVENTS_KEPT_MAX`](crate::EVENTS_KEPT_MAX) behind is told how many it missed.
+    pub fn events(&self) -> broadcast::Receiver<Event> {
+        self.parts().events.subscribe()
+    }
+
+    /// This node at this instant.
+    ///
+    /// # Errors
+    /// [`NodeError::Closed`].
+    pub async fn status(&self) -> Result<Status, NodeError> {
+        let parts = self.parts();
+        let (reply, answer) = oneshot::channel();
+        let look = Command::Look(Box::new(move |peer: &Peer| {
+            let _ = reply.send(Seen::of(peer));
+        }));
+        parts
+            .commands
+            .send(look)
+            .await
+            .map_err(|_| NodeError::Closed)?;
+        let seen = answer.await.map_err(|_| NodeError::Closed)?;
+        Ok(Status {
+            did: self.did(),
+            network: self.network(),
+            url: parts.url.clone(),
+            uptime_ms: parts.clock.now().steady_ms,
+            store: seen.store,
+            delegation_ends_ms: parts.identity.signer().delegation().life().last_ms(),
+            links: seen.links,
+            peers: self.peers(),
+            queues: seen.queues,
+            pending_sends: seen.pending_sends,
+            counters: seen.counters,
+            replay: seen.replay,
+        })
+    }
+
+    // Its life.
+
+    /// Signs with a new delegatee key from now on. Streams, links and windows stay as they are.
+    ///
+    /// # Errors
+    /// [`NodeError::Random`], [`NodeError::Closed`].
+    pub async fn rotate_delegatee(&self) -> Result<(), NodeError> {
+        let (reply, answer) = oneshot::channel();
+        let rotate = Command::Rotate(reply);
+        let sent = self.parts().commands.send(rotate).await;
+        sent.map_err(|_| NodeError::Closed)?;
+        answer.await.map_err(|_| NodeError::Closed)?
+    }
+
+    /// Ends in order: no more offers, links closed once what is queued is delivered, the last
+    /// batch durable, the store closed. Admitted messages can still be taken. Repeating it does
+    /// nothing.
+    pub async fn shutdown(&self) {
+        self.parts.stop();
+        let (reply, done) = oneshot::channel();
+        if self
+            .parts()
+            .commands
+            .send(Command::Shutdown(reply))
+            .await
+            .is_ok()
+        {
+            let _ = done.await;
+        }
+    }
+
+    fn parts(&self) -> &Parts {
+        &self.parts.parts
+    }
+
+    async fn ask(
+        &self,
+        command: impl FnOnce(oneshot::Sender<Result<Receipt, SendError>>) -> Command,
+    ) -> Result<Receipt, SendError> {
+        // Callers beyond what the peer takes wait here, in their order.
+        let places = &self.parts().sends;
+        let _place = places.acquire().await.map_err(|_| SendError::Closed)?;
+        let (reply, answer) = oneshot::channel();
+        let sent = self.parts().commands.send(command(reply)).await;
+        sent.map_err(|_| SendError::Closed)?;
+        answer.await.map_err(|_| SendError::Closed)?
+    }
+}
+
+impl std::fmt::Debug for Node {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Node")
+            .field("did", &self.did())
+            .field("url", &self.url())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    /// Dials and listens no more.
+    fn stop(&self) {
+        self.parts.supervisor.stop();
+        let stop = self.stop_listening.lock();
+        drop(stop.unwrap_or_else(PoisonError::into_inner).take());
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// What is seen of the peer at one instant.
+struct Seen {
+    store: StoreStatus,
+    links: Vec<(LinkId, Did)>,
+    queues: Vec<QueueStatus>,
+    pending_sends: usize,
+    counters: Counters,
+    replay: replay::Counters,
+}
+
+impl Seen {
+    fn of(peer: &Peer) -> Self {
+        let store = match (peer.has_store(), peer.engine().failure()) {
+            (false, _) => StoreStatus::Absent,
+            (true, None) => StoreStatus::Durable,
+            (true, Some(error)) => StoreStatus::Failed(error.clone()),
+        };
+        let queues = Class::ALL.into_iter().zip(peer.queues());
+        let queue = |(class, (held, high_water))| QueueStatus {
+            class,
+            held,
+            high_water,
+        };
+        Self {
+            store,
+            links: peer.links().collect(),
+            queues: queues.map(queue).collect(),
+            pending_sends: peer.pending_sends(),
+            counters: peer.counters().clone(),
+            replay: *peer.engine().counters(),
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! What a node counts.
+
+use std::collections::BTreeMap;
+
+/// Counts since the node started. Each only rises. What the replay engine counts, verdicts and
+/// batches, is counted there.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Payload frames that arrived on links.
+    pub frames_received: u64,
+    /// Admitted messages that the application took.
+    pub dispatched: u64,
+    /// Messages signed and put in a lane.
+    pub sent: u64,
+    /// Signed messages put in a lane again.
+    pub offered_again: u64,
+    /// Refused frames by code.
+    pub refused: BTreeMap<&'static str, u64>,
+    /// Refused sends by code.
+    pub sends_refused: BTreeMap<&'static str, u64>,
+}
+
+/// Counts one more under `code`. Codes are constants of this program, so the table is bounded.
+pub(super) fn count(table: &mut BTreeMap<&'static str, u64>, code: &'static str) {
+    let counter = table.entry(code).or_default();
+    *counter = counter.saturating_add(1);
+}

@@ -1,0 +1,138 @@
+//! Places on the application's side: one bounded queue a class.
+//!
+//! Law **room**: a message is staged for admission only while it holds a place in its class's
+//! queue, so what was admitted always has somewhere to go and is never dropped. A full queue
+//! leaves the class's next frames where they are: verified, not admitted, their credit not
+//! returned, so the far side stops. Lanes take turns for the places that come free.
+//! Source: protocol decision 4 (order at the destination).
+
+use std::collections::VecDeque;
+
+use overlane_core::Class;
+
+use crate::link::LinkId;
+
+/// Messages of one class that are staged, or admitted and not yet taken by the application.
+pub const DISPATCH_QUEUE_MAX: usize = 256;
+
+/// The places of all classes, and the lanes that wait for one.
+#[derive(Debug, Default)]
+pub(super) struct Dispatch {
+    classes: [Places; Class::ALL.len()],
+}
+
+#[derive(Debug, Default)]
+struct Places {
+    held: usize,
+    high_water: usize,
+    waiting: VecDeque<LinkId>,
+}
+
+impl Places {
+    fn take(&mut self) -> bool {
+        let free = self.held < DISPATCH_QUEUE_MAX;
+        if free {
+            self.held += 1;
+            self.high_water = self.high_water.max(self.held);
+        }
+        free
+    }
+}
+
+impl Dispatch {
+    /// Takes a place for a lane's next frame, or notes that the lane waits for its turn.
+    pub(super) fn take_place(&mut self, class: Class, link: LinkId) -> bool {
+        let places = self.of(class);
+        if places.waiting.is_empty() && places.take() {
+            return true;
+        }
+        if !places.waiting.contains(&link) {
+            places.waiting.push_back(link);
+        }
+        false
+    }
+
+    /// The lane whose turn it is, with a place taken for it; `None` when no lane waits or no
+    /// place is free.
+    pub(super) fn next_turn(&mut self, class: Class) -> Option<LinkId> {
+        let places = self.of(class);
+        let link = *places.waiting.front()?;
+        places.take().then(|| places.waiting.pop_front())?;
+        Some(link)
+    }
+
+    /// Gives a place back.
+    pub(super) fn free_place(&mut self, class: Class) {
+        let places = self.of(class);
+        places.held = places.held.saturating_sub(1);
+    }
+
+    /// A link's frames were dropped: its lanes wait no longer.
+    pub(super) fn forget(&mut self, link: LinkId) {
+        for places in &mut self.classes {
+            places.waiting.retain(|&waiting| waiting != link);
+        }
+    }
+
+    /// Places held now, and the most ever held, over all classes in order.
+    pub(super) fn occupancy(&self) -> [(usize, usize); Class::ALL.len()] {
+        [0, 1, 2, 3].map(|index| {
+            self.classes
+                .get(index)
+                .map_or((0, 0), |places: &Places| (places.held, places.high_water))
+        })
+    }
+
+    fn of(&mut self, class: Class) -> &mut Places {
+        let [control, storage, e2e, application] = &mut self.classes;
+        match class {
+            Class::Control => control,
+            Class::Storage => storage,
+            Class::E2e => e2e,
+            Class::Application => application,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn law_room_a_full_class_holds_itself_only_and_lanes_take_turns() {
+        let mut dispatch = Dispatch::default();
+        let (first, second) = (LinkId(1), LinkId(2));
+        for _ in 0..DISPATCH_QUEUE_MAX {
+            assert!(dispatch.take_place(Class::Application, first));
+        }
+        for waiting in [first, second, first] {
+            assert!(!dispatch.take_place(Class::Application, waiting));
+        }
+        assert!(dispatch.take_place(Class::Control, first));
+        assert_eq!(dispatch.next_turn(Class::Application), None);
+
+        dispatch.free_place(Class::Application);
+        assert_eq!(dispatch.next_turn(Class::Application), Some(first));
+        assert!(!dispatch.take_place(Class::Application, first));
+        dispatch.free_place(Class::Application);
+        dispatch.free_place(Class::Application);
+        assert_eq!(dispatch.next_turn(Class::Application), Some(second));
+        assert_eq!(dispatch.next_turn(Class::Application), Some(first));
+        assert_eq!(dispatch.next_turn(Class::Application), None);
+        assert_eq!(
+            dispatch.occupancy()[3],
+            (DISPATCH_QUEUE_MAX, DISPATCH_QUEUE_MAX)
+        );
+    }
+
+    #[test]
+    fn a_forgotten_link_waits_for_nothing() {
+        let mut dispatch = Dispatch::default();
+        for _ in 0..=DISPATCH_QUEUE_MAX {
+            dispatch.take_place(Class::Storage, LinkId(1));
+        }
+        dispatch.forget(LinkId(1));
+        dispatch.free_place(Class::Storage);
+        assert_eq!(dispatch.next_turn(Class::Storage), None);
+    }
+}

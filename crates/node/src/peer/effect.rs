@@ -1,0 +1,117 @@
+//! What a peer wants done, and what it tells whoever watches.
+
+use overlane_core::identity::Verified;
+use overlane_core::replay::{Admitted, Batch, Verdict};
+use overlane_core::store::StoreError;
+use overlane_core::transaction::Payload;
+use overlane_core::{Class, Did, StreamKey, TransactionDigest};
+
+use super::{Receipt, Refusal, SendError, VerifyJob, VerifyTicket};
+use crate::link::LinkId;
+
+/// An admitted message on its way to the application.
+pub type Delivery = Admitted<Verified<Payload>>;
+
+/// Names one send until its result is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SendId(pub u64);
+
+/// Something to do. Each is done in the order given.
+#[derive(Debug)]
+pub enum Effect {
+    /// Put the frame in the link's lane, and say with `handle_lane` what became of it. One frame
+    /// of a lane is out at a time.
+    Send {
+        /// The link.
+        link: LinkId,
+        /// The lane.
+        class: Class,
+        /// The payload frame.
+        frame: Vec<u8>,
+    },
+    /// Check the signatures, in any order, and answer with `handle_verified`.
+    Verify {
+        /// What the answer is for.
+        ticket: VerifyTicket,
+        /// The work; it runs anywhere.
+        job: VerifyJob,
+    },
+    /// Make the batch durable, and answer with `handle_batch_done`. One is out at a time.
+    Write(Batch),
+    /// Hand the message to the application; its place is held until `handle_dispatch_taken`.
+    Dispatch {
+        /// The message's class.
+        class: Class,
+        /// The message.
+        delivery: Delivery,
+    },
+    /// A frame of this lane was taken: its credit goes back.
+    Taken {
+        /// The link.
+        link: LinkId,
+        /// The lane.
+        class: Class,
+    },
+    /// Close the link: there is no place for its connection.
+    Close {
+        /// The link.
+        link: LinkId,
+    },
+    /// A send's result.
+    Sent {
+        /// The send.
+        id: SendId,
+        /// What is known locally.
+        result: Result<Receipt, SendError>,
+    },
+    /// Something worth watching.
+    Event(Event),
+}
+
+/// What happened, for whoever watches. Nothing depends on its being read.
+#[derive(Debug, Clone)]
+pub enum Event {
+    /// A link was admitted.
+    LinkUp {
+        /// The link.
+        link: LinkId,
+        /// Who is at its other end.
+        peer: Did,
+    },
+    /// A link is gone.
+    LinkDown {
+        /// The link.
+        link: LinkId,
+        /// Who was at its other end.
+        peer: Did,
+        /// Why.
+        reason: String,
+    },
+    /// A message was admitted and goes to the application.
+    Admitted {
+        /// Its stream.
+        stream: StreamKey,
+        /// Its sequence.
+        sequence: u64,
+        /// Its digest.
+        digest: TransactionDigest,
+        /// How it entered the window.
+        verdict: Verdict,
+    },
+    /// A frame was refused.
+    Refused {
+        /// The link it came on.
+        link: LinkId,
+        /// Who is at its other end.
+        peer: Did,
+        /// The lane it came on.
+        class: Class,
+        /// Why.
+        refusal: Refusal,
+    },
+    /// The record store failed: this node refuses sends and admissions until it is restarted.
+    StoreFailed {
+        /// The store's error.
+        error: StoreError,
+    },
+}

@@ -1,0 +1,271 @@
+//! Frames on their way in: decoded, verified, staged, dispatched.
+
+use std::sync::Arc;
+
+use overlane_core::identity::{Verified, VerifyContext};
+use overlane_core::replay::{self, Forked, Introducer, Outcome};
+use overlane_core::transaction::{Accepted, ForkEvidence, Payload};
+use overlane_core::wire::cbor::from_slice;
+use overlane_core::{Class, Coded, Did};
+
+use super::counters::count;
+use super::lanes::LaneKey;
+use super::{Delivery, Effect, Event, Now, Peer, Refusal, Released, Staged, VerifyTicket};
+use crate::link::LinkId;
+
+/// Frames of links that went down before their frames were admitted. Beyond it, the frames of
+/// the link that goes down next are dropped.
+pub const ORPHAN_FRAMES_MAX: usize = 1_024;
+
+/// What became of a frame before it was staged.
+pub(super) type Arrival = Result<Box<Verified<Payload>>, Refusal>;
+
+/// What a verification worker found.
+pub type VerifyResult = Result<Box<Verified<Payload>>, Refusal>;
+
+/// A frame's two signatures and their delegations, to be checked on any thread.
+#[derive(Debug)]
+pub struct VerifyJob {
+    payload: Box<Payload>,
+    context: VerifyContext,
+    peer: Did,
+}
+
+impl VerifyJob {
+    /// Checks them. What passes is the only thing that the peer admits.
+    ///
+    /// # Errors
+    /// [`Refusal`]: what does not hold.
+    pub fn run(self) -> VerifyResult {
+        let verified = self.payload.verify(&self.context)?;
+        if verified.hop() != self.peer {
+            let signer = verified.hop();
+            return Err(Refusal::WrongHop { signer });
+        }
+        Ok(Box::new(verified))
+    }
+}
+
+impl Peer {
+    /// A payload frame came on a link's lane.
+    pub fn handle_frame(&mut self, link: LinkId, class: Class, frame: &[u8], now: Now) {
+        if !self.links.is_up(link) {
+            return;
+        }
+        self.counters.frames_received = self.counters.frames_received.saturating_add(1);
+        let lane = (link, class);
+        match self.read(link, class, frame) {
+            Ok((payload, peer)) => {
+                let ticket = self.arrivals.push_working(lane);
+                let job = VerifyJob {
+                    payload: Box::new(payload),
+                    context: self.verify_context(now),
+                    peer,
+                };
+                self.effects.push_back(Effect::Verify { ticket, job });
+            }
+            Err(refusal) => {
+                self.arrivals.push_ready(lane, Err(refusal));
+                self.pump_lane(lane, now);
+                self.settle(now);
+            }
+        }
+    }
+
+    /// Frame bounds, then decoding. Delegations that the link showed before are put in as
+    /// verified; all else about them is asked again.
+    fn read(&self, link: LinkId, lane: Class, frame: &[u8]) -> Result<(Payload, Did), Refusal> {
+        let mut payload = Payload::from_frame(frame)?;
+        let signed = payload.transaction().data().class();
+        if signed != lane {
+            return Err(Refusal::WrongLane { signed, lane });
+        }
+        let link = self.links.link(link).ok_or(Refusal::Orphaned)?;
+        payload.resolve(|named| link.known(named.digest()))?;
+        Ok((payload, link.peer))
+    }
+
+    /// A worker is done with a frame.
+    pub fn handle_verified(&mut self, ticket: VerifyTicket, result: VerifyResult, now: Now) {
+        let known = result.as_ref().ok().map(|payload| {
+            let origin = Arc::clone(payload.origin_delegation());
+            (origin, Arc::clone(payload.hop_delegation()))
+        });
+        let arrival = result.and_then(|payload| self.for_this_node(payload));
+        let Some(lane) = self.arrivals.finish(ticket, arrival) else {
+            return;
+        };
+        if let Some((origin, hop)) = known {
+            self.links.remember(lane.0, &hop);
+            self.links.remember(lane.0, &origin);
+        }
+        self.pump_lane(lane, now);
+        self.settle(now);
+    }
+
+    /// The application took a message that was dispatched: its place is free.
+    pub fn handle_dispatch_taken(&mut self, class: Class, now: Now) {
+        self.counters.dispatched = self.counters.dispatched.saturating_add(1);
+        self.dispatch.free_place(class);
+        self.serve_waiting(class, now);
+        self.settle(now);
+    }
+
+    /// The final-destination test.
+    fn for_this_node(&self, payload: Box<Verified<Payload>>) -> Arrival {
+        let destination = payload.stream().destination;
+        if destination != self.did {
+            return Err(Refusal::WrongDestination { destination });
+        }
+        Ok(payload)
+    }
+
+    /// Moves the lane's known frames on: refused ones out, good ones to the engine while the
+    /// application's side has a place for their class.
+    fn pump_lane(&mut self, lane: LaneKey, now: Now) {
+        let (link, class) = lane;
+        while let Some(arrival) = self.arrivals.head(lane) {
+            if arrival.is_ok() && !self.dispatch.take_place(class, link) {
+                return;
+            }
+            if !self.move_head(lane, now) {
+                return;
+            }
+        }
+    }
+
+    /// Places came free: the lanes that wait for one take turns.
+    fn serve_waiting(&mut self, class: Class, now: Now) {
+        while let Some(link) = self.dispatch.next_turn(class) {
+            let lane = (link, class);
+            if self.arrivals.head(lane).is_some_and(Result::is_ok) {
+                self.move_head(lane, now);
+                self.pump_lane(lane, now);
+            } else {
+                self.dispatch.free_place(class);
+            }
+        }
+    }
+
+    /// Moves a lane's first frame on; a good one holds its place already. Its credit goes back.
+    /// `false` when there was none.
+    fn move_head(&mut self, lane: LaneKey, now: Now) -> bool {
+        let (link, class) = lane;
+        let Some((peer, introducer)) = self.introducer(link) else {
+            return false;
+        };
+        match self.arrivals.pop(lane) {
+            Some(Ok(payload)) => self.stage(lane, peer, payload, introducer, now),
+            Some(Err(refusal)) => self.refuse(lane, peer, refusal),
+            None => return false,
+        }
+        self.effects.push_back(Effect::Taken { link, class });
+        self.retire_link(link);
+        true
+    }
+
+    fn stage(
+        &mut self,
+        lane: LaneKey,
+        peer: Did,
+        payload: Box<Verified<Payload>>,
+        introducer: Introducer,
+        now: Now,
+    ) {
+        let ticket = self.engine.stage_admission(*payload, introducer, now);
+        self.staged.insert(ticket, Staged::Admission(lane, peer));
+    }
+
+    /// The engine released an admission, or refused it.
+    pub(super) fn released(&mut self, lane: LaneKey, peer: Did, outcome: Released, now: Now) {
+        let class = lane.1;
+        match outcome {
+            Outcome::Admitted(admitted) => self.hand_over(class, admitted),
+            Outcome::Refused { refusal, item } => {
+                if let (replay::Refusal::Fork(forked), Some(offered)) = (&refusal, &item) {
+                    self.keep_evidence(forked, offered, now);
+                }
+                self.refuse(lane, peer, refusal.into());
+                self.dispatch.free_place(class);
+                self.serve_waiting(class, now);
+            }
+            // Nothing else answers an admission from a link.
+            other => tracing::error!(?other, "an admission was answered by something else"),
+        }
+    }
+
+    fn hand_over(&mut self, class: Class, admitted: Delivery) {
+        let payload = admitted.item();
+        self.tell(Event::Admitted {
+            stream: payload.stream(),
+            sequence: payload.sequence(),
+            digest: payload.digest(),
+            verdict: admitted.verdict(),
+        });
+        let delivery = admitted;
+        self.effects.push_back(Effect::Dispatch { class, delivery });
+    }
+
+    /// Signs what shows that an origin signed twice, and stages it for the fork log, which keeps a
+    /// stream's first.
+    fn keep_evidence(&mut self, forked: &Forked, offered: &Verified<Payload>, now: Now) {
+        let kept = |stream| self.engine.forks().any(|fork| fork.stream == stream);
+        if kept(forked.stream) {
+            return;
+        }
+        let header = forked.accepted_header.as_deref();
+        let accepted = match header.and_then(|header| from_slice(header).ok()) {
+            Some(header) => Accepted::Header(Box::new(header)),
+            None => Accepted::Digest(forked.accepted),
+        };
+        let offered = offered.header();
+        let evidence = ForkEvidence::report(accepted, offered, &self.signer, now.wall_ms);
+        match evidence.verify() {
+            Ok(evidence) => {
+                self.engine.stage_evidence(&evidence);
+            }
+            Err(error) => tracing::error!(%error, stream = %forked.stream, "no evidence of a fork"),
+        }
+    }
+
+    fn refuse(&mut self, lane: LaneKey, peer: Did, refusal: Refusal) {
+        count(&mut self.counters.refused, refusal.code());
+        let (link, class) = lane;
+        self.tell(Event::Refused {
+            link,
+            peer,
+            class,
+            refusal,
+        });
+    }
+
+    /// A link went down: what it brought whole may still be admitted, within the bound.
+    pub(super) fn handle_orphans(&mut self, link: LinkId, peer: Did) {
+        let orphans = self.arrivals.count(|link| !self.links.is_up(link));
+        if orphans > ORPHAN_FRAMES_MAX {
+            self.dispatch.forget(link);
+            for (class, frames) in self.arrivals.forget(link) {
+                for _ in 0..frames {
+                    self.refuse((link, class), peer, Refusal::Orphaned);
+                }
+            }
+        }
+        self.retire_link(link);
+    }
+
+    /// Forgets a link that is down once its last frame has left, and frees its slot.
+    fn retire_link(&mut self, link: LinkId) {
+        if self.links.is_up(link) || self.arrivals.count(|of| of == link) > 0 {
+            return;
+        }
+        if let Some(retired) = self.links.retire(link) {
+            self.engine.release_slot(retired.slot);
+        }
+    }
+
+    /// The link's peer, and who a new stream on it is charged to.
+    fn introducer(&self, link: LinkId) -> Option<(Did, Introducer)> {
+        let link = self.links.link(link)?;
+        Some((link.peer, Introducer::Slot(link.slot)))
+    }
+}

@@ -1,0 +1,110 @@
+//! The admitted links, and the delegations each has shown.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use overlane_core::Did;
+use overlane_core::identity::{Delegation, DelegationDigest, Verified};
+use overlane_core::replay::Slot;
+
+use crate::link::LinkId;
+
+/// Verified delegations that a link remembers; the earliest leaves first. Forgetting one costs two
+/// signature checks and nothing else. Source: protocol decision 6 (delegation references).
+pub const DELEGATIONS_MAX: usize = 128;
+
+/// The admitted links.
+#[derive(Debug, Default)]
+pub(super) struct LinkTable {
+    links: BTreeMap<LinkId, Link>,
+}
+
+/// One admitted link.
+#[derive(Debug)]
+pub(super) struct Link {
+    /// Who is at its other end.
+    pub(super) peer: Did,
+    /// Whether it is up. One that is down stays until the frames it brought have left, and holds
+    /// its slot for them.
+    up: bool,
+    /// The connection slot that new streams on it are charged to.
+    pub(super) slot: Slot,
+    known: BTreeMap<DelegationDigest, Arc<Verified<Delegation>>>,
+    order: VecDeque<DelegationDigest>,
+}
+
+impl LinkTable {
+    pub(super) fn up(&mut self, link: LinkId, peer: Did, slot: Slot) {
+        let state = Link {
+            peer,
+            up: true,
+            slot,
+            known: BTreeMap::new(),
+            order: VecDeque::new(),
+        };
+        self.links.insert(link, state);
+    }
+
+    /// The link is down: who was at its other end, unless that was told before.
+    pub(super) fn down(&mut self, link: LinkId) -> Option<Did> {
+        let link = self.links.get_mut(&link).filter(|link| link.up)?;
+        link.up = false;
+        Some(link.peer)
+    }
+
+    /// Forgets a link that is down.
+    pub(super) fn retire(&mut self, link: LinkId) -> Option<Link> {
+        self.links.get(&link).filter(|link| !link.up)?;
+        self.links.remove(&link)
+    }
+
+    /// Whether the link is up.
+    pub(super) fn is_up(&self, link: LinkId) -> bool {
+        self.links.get(&link).is_some_and(|link| link.up)
+    }
+
+    pub(super) fn link(&self, link: LinkId) -> Option<&Link> {
+        self.links.get(&link)
+    }
+
+    /// The link that messages to `peer` take: the newest, which is the one that replaces the
+    /// others.
+    pub(super) fn to(&self, peer: Did) -> Option<LinkId> {
+        let links = self.links.iter().rev();
+        let mut to_peer = links.filter(|(_, link)| link.up && link.peer == peer);
+        to_peer.next().map(|(&link, _)| link)
+    }
+
+    pub(super) fn remember(&mut self, link: LinkId, delegation: &Arc<Verified<Delegation>>) {
+        if let Some(link) = self.links.get_mut(&link) {
+            link.remember(delegation);
+        }
+    }
+
+    /// Every link that is up and its peer, in the order they came up.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (LinkId, Did)> {
+        let up = self.links.iter().filter(|(_, link)| link.up);
+        up.map(|(&id, link)| (id, link.peer))
+    }
+}
+
+impl Link {
+    /// A delegation that was verified on this link.
+    pub(super) fn known(&self, digest: DelegationDigest) -> Option<Arc<Verified<Delegation>>> {
+        self.known.get(&digest).map(Arc::clone)
+    }
+
+    fn remember(&mut self, delegation: &Arc<Verified<Delegation>>) {
+        let digest = delegation.digest();
+        if self.known.contains_key(&digest) {
+            return;
+        }
+        if self.order.len() >= DELEGATIONS_MAX
+            && let Some(earliest) = self.order.pop_front()
+        {
+            self.known.remove(&earliest);
+        }
+        self.order.push_back(digest);
+        self.known.insert(digest, Arc::clone(delegation));
+    }
+}

@@ -1,0 +1,268 @@
+//! One node's protocol as a state machine: events in, effects out.
+//!
+//! A [`Peer`] reads no clock, draws nothing at random and does no I/O. `handle_*` says what
+//! happened and when; [`send`](Peer::send) and its like are its user's; [`poll_effect`] gives what
+//! it wants done, drained until none; [`poll_timeout`] says when it wants to be called again. The
+//! runtime drives it on tokio, a test drives many of them on virtual time.
+//!
+//! A frame takes one way, and each step's output is a type the next one requires: frame bounds →
+//! decode → both signatures (`Verified`) → final destination → a place on the application's side →
+//! the engine's one serialised boundary → durable (`Admitted`) → dispatch.
+//!
+//! Laws, and where they are kept: **lane order** (`lanes`), **room** (`dispatch`), **pace**
+//! (`pace`), and of this module **no store, no service**: without an authoritative store every
+//! send and every admission is refused with `ReplayStorageUnavailable`; nothing is kept in memory
+//! instead. Source: protocol decisions 3, 4 and 6; seed 1.
+//!
+//! [`poll_effect`]: Peer::poll_effect
+//! [`poll_timeout`]: Peer::poll_timeout
+
+mod counters;
+mod dispatch;
+mod effect;
+mod inbound;
+mod lanes;
+mod links;
+mod outbound;
+mod pace;
+mod refusal;
+mod send;
+mod sending;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use overlane_core::identity::{Signer, Verified, VerifyContext};
+use overlane_core::replay::{BatchId, Engine, EngineConfig, Outcome, Ticket};
+use overlane_core::store::{Scan, StoreError};
+use overlane_core::transaction::Payload;
+use overlane_core::{Class, Did, NetworkId};
+
+use crate::link::LinkId;
+
+pub use counters::Counters;
+pub use dispatch::DISPATCH_QUEUE_MAX;
+pub use effect::{Delivery, Effect, Event, SendId};
+pub use inbound::{ORPHAN_FRAMES_MAX, VerifyJob, VerifyResult};
+pub use lanes::VerifyTicket;
+pub use links::DELEGATIONS_MAX;
+pub use outbound::{LaneAnswer, PENDING_SENDS_MAX, SIGNING_MAX};
+pub use overlane_core::replay::Now;
+pub use pace::{PACE, PIPE_FRAMES};
+pub use refusal::Refusal;
+pub use send::{Outgoing, Receipt, SendError};
+
+use dispatch::Dispatch;
+use inbound::Arrival;
+use lanes::{InboundLanes, LaneKey};
+use links::LinkTable;
+use outbound::{OutKey, Outbound};
+
+/// One node's protocol.
+#[derive(Debug)]
+pub struct Peer {
+    network: NetworkId,
+    did: Did,
+    signer: Arc<Signer>,
+    engine: Engine<Verified<Payload>>,
+    has_store: bool,
+    links: LinkTable,
+    arrivals: InboundLanes<Arrival>,
+    dispatch: Dispatch,
+    staged: BTreeMap<Ticket, Staged>,
+    outbound: Outbound,
+    counters: Counters,
+    failure_told: bool,
+    effects: VecDeque<Effect>,
+}
+
+/// What the engine answers.
+type Released = Outcome<Verified<Payload>>;
+
+/// What a call into the engine was for.
+#[derive(Debug)]
+enum Staged {
+    /// A frame of this lane, whose peer is named beside it; it holds a place of its class.
+    Admission(LaneKey, Did),
+    /// A message that waits for its sequence.
+    Reservation(OutKey, SendId, Box<Outgoing>),
+}
+
+impl Peer {
+    /// A peer that signs with `signer`, over what its store holds; `None` when it has no store.
+    pub fn new(signer: Arc<Signer>, scan: Option<Scan>, now: Now) -> Self {
+        let network = signer.network();
+        let did = signer.did();
+        let config = EngineConfig::default();
+        let has_store = scan.is_some();
+        let engine = match scan {
+            Some(scan) => Engine::restore(config, scan, now),
+            None => Engine::new(config),
+        };
+        Self {
+            network,
+            did,
+            signer,
+            engine,
+            has_store,
+            links: LinkTable::default(),
+            arrivals: InboundLanes::default(),
+            dispatch: Dispatch::default(),
+            staged: BTreeMap::new(),
+            outbound: Outbound::default(),
+            counters: Counters::default(),
+            failure_told: false,
+            effects: VecDeque::new(),
+        }
+    }
+
+    // What it is.
+
+    /// This node's place.
+    pub fn did(&self) -> Did {
+        self.did
+    }
+
+    /// Counts since the start.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// The admitted links, in the order they came up.
+    pub fn links(&self) -> impl Iterator<Item = (LinkId, Did)> {
+        self.links.iter()
+    }
+
+    /// The replay engine: its counters, its bounds, its streams.
+    pub fn engine(&self) -> &Engine<Verified<Payload>> {
+        &self.engine
+    }
+
+    /// Whether this node has an authoritative store, failed or not.
+    pub fn has_store(&self) -> bool {
+        self.has_store
+    }
+
+    /// Sends that have no result yet.
+    pub fn pending_sends(&self) -> usize {
+        self.outbound.pending()
+    }
+
+    /// Places of the application's queues: held now, and the most held at once, by class.
+    pub fn queues(&self) -> [(usize, usize); Class::ALL.len()] {
+        self.dispatch.occupancy()
+    }
+
+    /// Whether nothing is on its way to the store, to a lane or to a caller. Frames that are with
+    /// a worker, or wait for a place on the application's side, are not admitted yet.
+    pub fn is_settled(&self) -> bool {
+        let staged = self.engine.pending() == 0 && self.staged.is_empty();
+        staged && self.outbound.pending() == 0 && self.effects.is_empty()
+    }
+
+    // What happened.
+
+    /// A link to `peer` was admitted.
+    pub fn handle_link_up(&mut self, link: LinkId, peer: Did) {
+        let Some(slot) = self.engine.claim_slot(peer) else {
+            return self.effects.push_back(Effect::Close { link });
+        };
+        self.links.up(link, peer, slot);
+        self.tell(Event::LinkUp { link, peer });
+    }
+
+    /// A link is gone. What it brought whole is still admitted, within
+    /// [`ORPHAN_FRAMES_MAX`]; what waits for its lanes is refused.
+    pub fn handle_link_down(&mut self, link: LinkId, reason: &str, now: Now) {
+        let Some(peer) = self.links.down(link) else {
+            return;
+        };
+        let reason = reason.to_owned();
+        self.tell(Event::LinkDown { link, peer, reason });
+        self.handle_orphans(link, peer);
+        self.abandon_lanes(link, peer);
+        self.settle(now);
+    }
+
+    /// A batch became durable, or did not.
+    pub fn handle_batch_done(&mut self, batch: BatchId, result: Result<(), StoreError>, now: Now) {
+        if let Err(error) = &result {
+            tracing::error!(%error, "a batch of replay records did not become durable");
+        }
+        if let Err(stray) = self.engine.batch_done(batch, result) {
+            tracing::error!(%stray, "a batch was reported twice");
+        }
+        if let (false, Some(error)) = (self.failure_told, self.engine.failure()) {
+            let error = error.clone();
+            self.failure_told = true;
+            self.tell(Event::StoreFailed { error });
+        }
+        self.settle(now);
+    }
+
+    /// Time passed. Called at [`poll_timeout`](Self::poll_timeout) or later.
+    pub fn handle_timeout(&mut self, now: Now) {
+        for stream in self.outbound.due(now.steady_ms) {
+            self.reserve(stream, now);
+        }
+        self.settle(now);
+    }
+
+    // What its user wants.
+
+    /// Signs with `signer` from now on: the same account's, under another delegation. No stream
+    /// notices. `false`, and nothing changes, when it signs for another account or network.
+    #[must_use]
+    pub fn rotate(&mut self, signer: Arc<Signer>) -> bool {
+        let same = signer.did() == self.did && signer.network() == self.network;
+        if same {
+            self.signer = signer;
+        }
+        same
+    }
+
+    // What it wants done.
+
+    /// The next thing to do. A batch is taken when there is nothing else, so that everything
+    /// that was told before shares it.
+    pub fn poll_effect(&mut self) -> Option<Effect> {
+        let next = self.effects.pop_front();
+        next.or_else(|| self.engine.take_batch().map(Effect::Write))
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) is next due, by the steady clock.
+    pub fn poll_timeout(&self) -> Option<u64> {
+        self.outbound.due_ms()
+    }
+
+    /// Takes what the engine released, in the order it was staged, and moves on what waited for
+    /// that.
+    fn settle(&mut self, now: Now) {
+        loop {
+            while let Some((ticket, outcome)) = self.engine.poll_outcome() {
+                match self.staged.remove(&ticket) {
+                    Some(Staged::Admission(lane, peer)) => self.released(lane, peer, outcome, now),
+                    Some(Staged::Reservation(stream, id, outgoing)) => {
+                        self.reserved(stream, id, &outgoing, outcome, now);
+                    }
+                    None => {}
+                }
+            }
+            match self.outbound.next_freed() {
+                Some(stream) => self.reserve(stream, now),
+                None => return,
+            }
+        }
+    }
+
+    fn tell(&mut self, event: Event) {
+        self.effects.push_back(Effect::Event(event));
+    }
+
+    fn verify_context(&self, now: Now) -> VerifyContext {
+        VerifyContext {
+            network: self.network,
+            now_ms: now.wall_ms,
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! Sends on their way out: paced, reserved, signed, placed in a lane.
+//!
+//! Law **signing order**: within one stream, messages are reserved, signed and placed in the order
+//! they were asked for, and a lane that is full holds the next one back instead of losing it. At
+//! most [`SIGNING_MAX`] messages of a stream are past its pace and not yet in a lane.
+//! Source: seed 1 ("Stream and transcript"), protocol decisions 3, 4 and 6.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use bytes::Bytes;
+use overlane_core::lane::bounds::{LANE_WINDOW_FRAMES, QUEUED_MAX};
+use overlane_core::{Class, Did};
+
+use super::lanes::LaneKey;
+use super::pace::{PIPE_FRAMES, Pace};
+use super::{Outgoing, Receipt, SendId};
+use crate::link::LinkId;
+
+/// Sends that are waiting for their pace, their reservation or room in a lane.
+pub const PENDING_SENDS_MAX: usize = 1_024;
+
+/// Messages of one stream that are past its pace and not yet in a lane.
+pub const SIGNING_MAX: usize = 128;
+
+/// From so many paced streams on, a new one first sweeps the rested ones out.
+const PACED_STREAMS_SWEEP: usize = 1_024;
+
+const _: () = assert!(
+    SIGNING_MAX + QUEUED_MAX + LANE_WINDOW_FRAMES as usize <= PIPE_FRAMES as usize,
+    "what lies between a stream's pace and the destination's quota is within the pipe"
+);
+
+/// What became of a frame that was put in a lane.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LaneAnswer {
+    /// The lane took it.
+    Placed,
+    /// The lane is full; `handle_lane_room` says when it is not.
+    Full,
+    /// The link is gone.
+    Gone,
+}
+
+/// Everything on its way out.
+#[derive(Debug, Default)]
+pub(super) struct Outbound {
+    streams: BTreeMap<OutKey, OutStream>,
+    lanes: BTreeMap<LaneKey, VecDeque<Placing>>,
+    /// Lanes whose first frame is with the driver.
+    in_hand: BTreeSet<LaneKey>,
+    /// Lanes that said they are full.
+    full: BTreeSet<LaneKey>,
+    /// Streams with one message less past their pace, and messages that wait.
+    freed: BTreeSet<OutKey>,
+    pending: usize,
+}
+
+/// A stream of this node's, by its destination and class.
+pub(super) type OutKey = (Did, Class);
+
+#[derive(Debug)]
+struct OutStream {
+    pace: Pace,
+    waiting: VecDeque<(SendId, Outgoing)>,
+    signing: usize,
+    /// When the first waiting message may be signed.
+    again_ms: Option<u64>,
+}
+
+/// Signed bytes that wait for their place in a lane.
+#[derive(Debug)]
+pub(super) struct Placing {
+    pub(super) id: SendId,
+    pub(super) receipt: Receipt,
+    /// The stream whose pace this message passed; `None` for bytes offered again.
+    pub(super) paced: Option<OutKey>,
+}
+
+impl Outbound {
+    /// Sends that have no result yet.
+    pub(super) fn pending(&self) -> usize {
+        self.pending
+    }
+
+    /// One more send is on its way.
+    pub(super) fn begin(&mut self) -> bool {
+        let room = self.pending < PENDING_SENDS_MAX;
+        self.pending += usize::from(room);
+        room
+    }
+
+    /// A send has its result. `paced` as in [`Placing`].
+    pub(super) fn end(&mut self, paced: Option<OutKey>) {
+        self.pending = self.pending.saturating_sub(1);
+        let Some(key) = paced else { return };
+        if let Some(stream) = self.streams.get_mut(&key) {
+            stream.signing = stream.signing.saturating_sub(1);
+            if stream.again_ms.is_none() && !stream.waiting.is_empty() {
+                self.freed.insert(key);
+            }
+        }
+    }
+
+    /// A stream that may go on, because one of its messages is no longer between pace and lane.
+    pub(super) fn next_freed(&mut self) -> Option<OutKey> {
+        self.freed.pop_first()
+    }
+
+    /// A message joins its stream.
+    pub(super) fn wait(&mut self, key: OutKey, id: SendId, outgoing: Outgoing, steady_ms: u64) {
+        if !self.streams.contains_key(&key) && self.streams.len() >= PACED_STREAMS_SWEEP {
+            self.streams
+                .retain(|_, stream| !stream.is_rested(steady_ms));
+        }
+        let stream = self.streams.entry(key).or_insert_with(|| OutStream {
+            pace: Pace::new(steady_ms),
+            waiting: VecDeque::new(),
+            signing: 0,
+            again_ms: None,
+        });
+        stream.waiting.push_back((id, outgoing));
+    }
+
+    /// The stream's next message, if it may be signed now.
+    pub(super) fn pass(&mut self, key: OutKey, steady_ms: u64) -> Option<(SendId, Outgoing)> {
+        let stream = self.streams.get_mut(&key)?;
+        stream.again_ms = None;
+        if stream.signing >= SIGNING_MAX {
+            return None;
+        }
+        let (_, outgoing) = stream.waiting.front()?;
+        match stream.pace.take(outgoing.data_bytes(), steady_ms) {
+            Ok(()) => {
+                stream.signing += 1;
+                stream.waiting.pop_front()
+            }
+            Err(again_ms) => {
+                stream.again_ms = Some(again_ms);
+                None
+            }
+        }
+    }
+
+    /// The streams whose next message may be signed by now.
+    pub(super) fn due(&self, steady_ms: u64) -> Vec<OutKey> {
+        let due = |stream: &OutStream| stream.again_ms.is_some_and(|at_ms| at_ms <= steady_ms);
+        let streams = self.streams.iter().filter(|(_, stream)| due(stream));
+        streams.map(|(&key, _)| key).collect()
+    }
+
+    /// When the next stream is due.
+    pub(super) fn due_ms(&self) -> Option<u64> {
+        let streams = self.streams.values();
+        streams.filter_map(|stream| stream.again_ms).min()
+    }
+
+    /// Every message of every stream to `destination` that is not past its pace.
+    pub(super) fn drain_waiting(&mut self, destination: Did) -> Vec<SendId> {
+        let mut drained = Vec::new();
+        for class in Class::ALL {
+            if let Some(stream) = self.streams.get_mut(&(destination, class)) {
+                stream.again_ms = None;
+                drained.extend(stream.waiting.drain(..).map(|(id, _)| id));
+            }
+        }
+        drained
+    }
+
+    /// Signed bytes join their lane.
+    pub(super) fn queue(&mut self, lane: LaneKey, placing: Placing) {
+        self.lanes.entry(lane).or_default().push_back(placing);
+    }
+
+    /// The lane's next frame, for the driver to place; one of a lane is out at a time.
+    pub(super) fn next_frame(&mut self, lane: LaneKey) -> Option<Bytes> {
+        if self.full.contains(&lane) || self.in_hand.contains(&lane) {
+            return None;
+        }
+        let placing = self.lanes.get(&lane)?.front()?;
+        self.in_hand.insert(lane);
+        Some(placing.receipt.signed.clone())
+    }
+
+    /// The driver says what became of the lane's first frame; it comes back unless it must wait.
+    pub(super) fn answer(&mut self, lane: LaneKey, answer: LaneAnswer) -> Option<Placing> {
+        self.in_hand.remove(&lane);
+        if answer == LaneAnswer::Full {
+            self.full.insert(lane);
+            return None;
+        }
+        let queue = self.lanes.get_mut(&lane)?;
+        let placing = queue.pop_front();
+        if queue.is_empty() {
+            self.lanes.remove(&lane);
+        }
+        placing
+    }
+
+    /// The lane has room again.
+    pub(super) fn room(&mut self, lane: LaneKey) {
+        self.full.remove(&lane);
+    }
+
+    /// The link went down: everything that waits for its lanes.
+    pub(super) fn drain_lanes(&mut self, link: LinkId) -> Vec<Placing> {
+        let lanes = Class::ALL.map(|class| (link, class));
+        for lane in lanes {
+            self.in_hand.remove(&lane);
+            self.full.remove(&lane);
+        }
+        let queues = lanes.map(|lane| self.lanes.remove(&lane));
+        queues.into_iter().flatten().flatten().collect()
+    }
+}
+
+impl OutStream {
+    fn is_rested(&self, steady_ms: u64) -> bool {
+        self.waiting.is_empty() && self.signing == 0 && self.pace.is_rested(steady_ms)
+    }
+}

@@ -1,0 +1,68 @@
+//! Why a frame went no further.
+
+use overlane_core::transaction::VerifyError;
+use overlane_core::{Class, Coded, Did, Fault, replay};
+
+/// Why a frame was refused. Each is counted under its code, told to whoever watches, and gives the
+/// frame's credit back.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// The lane is not its class's.
+    #[error("a message of class {signed} came on the lane of class {lane}")]
+    WrongLane {
+        /// The class of the signed data.
+        signed: Class,
+        /// The lane's class.
+        lane: Class,
+    },
+    /// No payload frame, or its signatures, a life or the network do not hold.
+    #[error(transparent)]
+    Verify(#[from] VerifyError),
+    /// The hop proof is another node's than the link's peer.
+    #[error("the link's peer passed on a payload under the hop proof of {signer}")]
+    WrongHop {
+        /// Who signed the hop proof.
+        signer: Did,
+    },
+    /// The transaction is for another node, and nobody here can pass it on.
+    #[error("the transaction is for {destination}, which this node cannot reach")]
+    WrongDestination {
+        /// Whom it is for.
+        destination: Did,
+    },
+    /// The replay boundary refused.
+    #[error(transparent)]
+    Replay(#[from] replay::Refusal),
+    /// The link went down while too much of what it brought was waiting.
+    #[error("the link went down before its frames were admitted, and too many wait already")]
+    Orphaned,
+    /// Verification stopped without an answer.
+    #[error("verification of the frame stopped without an answer")]
+    VerifierStopped,
+}
+
+impl Coded for Refusal {
+    fn code(&self) -> &'static str {
+        match self {
+            Self::WrongLane { .. } => "payload/wrong_lane",
+            Self::Verify(error) => error.code(),
+            Self::WrongHop { .. } => "payload/wrong_hop",
+            Self::WrongDestination { .. } => "payload/wrong_destination",
+            Self::Replay(refusal) => refusal.code(),
+            Self::Orphaned => "payload/orphaned",
+            Self::VerifierStopped => "payload/verifier_stopped",
+        }
+    }
+
+    fn fault(&self) -> Fault {
+        match self {
+            Self::Verify(error) => error.fault(),
+            Self::Replay(refusal) => refusal.fault(),
+            Self::WrongLane { .. } | Self::WrongHop { .. } | Self::WrongDestination { .. } => {
+                Fault::PeerMisbehaved
+            }
+            Self::Orphaned | Self::VerifierStopped => Fault::RefusedByBound,
+        }
+    }
+}

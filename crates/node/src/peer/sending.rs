@@ -1,0 +1,223 @@
+//! How a peer sends: one stream's messages in their order, from the pace to the lane.
+
+use bytes::Bytes;
+use overlane_core::identity::Life;
+use overlane_core::replay::{self, Outcome, Reservation};
+use overlane_core::transaction::{Draft, Payload, RelayFields, SignError, Transaction};
+use overlane_core::{Class, Coded, Did, StreamKey};
+
+use super::counters::count;
+use super::lanes::LaneKey;
+use super::outbound::{OutKey, Placing};
+use super::{
+    Effect, LaneAnswer, Now, Outgoing, Peer, Receipt, Released, SendError, SendId, Staged,
+};
+use crate::link::LinkId;
+
+impl Peer {
+    /// Signs a message and puts it in the destination's lane. The result comes as
+    /// [`Effect::Sent`]. Whoever stops waiting for it abandons only the wait.
+    pub fn send(&mut self, id: SendId, outgoing: Outgoing, now: Now) {
+        let stream = (outgoing.destination, outgoing.class());
+        if let Err(error) = self.check_send(outgoing.destination) {
+            return self.sent(id, Err(error));
+        }
+        if !self.outbound.begin() {
+            return self.sent(id, Err(SendError::TooManyPending));
+        }
+        self.outbound.wait(stream, id, outgoing, now.steady_ms);
+        self.reserve(stream, now);
+        self.settle(now);
+    }
+
+    /// Puts signed bytes in the lane of `via`, or of their destination, as they are. Nothing is
+    /// signed, reserved or checked here: the destination judges them as it judges any frame.
+    pub fn offer_again(&mut self, id: SendId, signed: Bytes, via: Option<Did>) {
+        let receipt = match read_signed(signed) {
+            Ok(receipt) => receipt,
+            Err(error) => return self.sent(id, Err(error)),
+        };
+        let destination = via.unwrap_or(receipt.stream.destination);
+        let Some(link) = self.links.to(destination) else {
+            return self.sent(id, Err(SendError::Unreachable { destination }));
+        };
+        if !self.outbound.begin() {
+            return self.sent(id, Err(SendError::TooManyPending));
+        }
+        let lane = (link, receipt.stream.class);
+        let placing = Placing {
+            id,
+            receipt,
+            paced: None,
+        };
+        self.outbound.queue(lane, placing);
+        self.pump_out_lane(lane);
+    }
+
+    /// What became of the frame of an [`Effect::Send`].
+    pub fn handle_lane(&mut self, link: LinkId, class: Class, answer: LaneAnswer, now: Now) {
+        let lane = (link, class);
+        let Some(placing) = self.outbound.answer(lane, answer) else {
+            return;
+        };
+        let counter = match placing.paced {
+            Some(_) => &mut self.counters.sent,
+            None => &mut self.counters.offered_again,
+        };
+        if answer == LaneAnswer::Placed {
+            *counter = counter.saturating_add(1);
+            self.outbound.end(placing.paced);
+            self.sent(placing.id, Ok(placing.receipt));
+        } else {
+            let destination = placing.receipt.stream.destination;
+            self.abandon(placing.id, placing.paced, destination);
+        }
+        self.pump_out_lane(lane);
+        self.settle(now);
+    }
+
+    /// A lane that was full has room again.
+    pub fn handle_lane_room(&mut self, link: LinkId, class: Class) {
+        self.outbound.room((link, class));
+        self.pump_out_lane((link, class));
+    }
+
+    /// Reserves a sequence for each message of the stream that may be signed now.
+    pub(super) fn reserve(&mut self, stream: OutKey, now: Now) {
+        while let Some((id, outgoing)) = self.outbound.pass(stream, now.steady_ms) {
+            let key = StreamKey {
+                network: self.network,
+                origin: self.did,
+                destination: stream.0,
+                class: stream.1,
+            };
+            let ticket = self.engine.stage_reservation(key, 1, now);
+            let staged = Staged::Reservation(stream, id, Box::new(outgoing));
+            self.staged.insert(ticket, staged);
+        }
+    }
+
+    /// The engine released a reservation, or refused it.
+    pub(super) fn reserved(
+        &mut self,
+        stream: OutKey,
+        id: SendId,
+        outgoing: &Outgoing,
+        outcome: Released,
+        now: Now,
+    ) {
+        let destination = stream.0;
+        let signed = match (outcome, self.links.to(destination)) {
+            (Outcome::Reserved(reservation), Some(link)) => self
+                .sign(outgoing, &reservation, now)
+                .map(|receipt| (link, receipt))
+                .map_err(SendError::Sign),
+            (Outcome::Refused { refusal, .. }, _) => Err(SendError::Replay(refusal)),
+            (_, _) => Err(SendError::Unreachable { destination }),
+        };
+        match signed {
+            Ok((link, receipt)) => {
+                let lane = (link, stream.1);
+                let placing = Placing {
+                    id,
+                    receipt,
+                    paced: Some(stream),
+                };
+                self.outbound.queue(lane, placing);
+                self.pump_out_lane(lane);
+            }
+            Err(error) => {
+                self.outbound.end(Some(stream));
+                self.sent(id, Err(error));
+            }
+        }
+    }
+
+    /// A link went down: what waits for its lanes, and what waits for no other link.
+    pub(super) fn abandon_lanes(&mut self, link: LinkId, peer: Did) {
+        for placing in self.outbound.drain_lanes(link) {
+            self.abandon(placing.id, placing.paced, peer);
+        }
+        if self.links.to(peer).is_none() {
+            for id in self.outbound.drain_waiting(peer) {
+                self.abandon(id, None, peer);
+            }
+        }
+    }
+
+    fn check_send(&self, destination: Did) -> Result<(), SendError> {
+        if !self.has_store {
+            return Err(replay::Refusal::StorageUnavailable.into());
+        }
+        if destination == self.did {
+            return Err(SendError::ToItself { destination });
+        }
+        match self.links.to(destination) {
+            Some(_) => Ok(()),
+            None => Err(SendError::Unreachable { destination }),
+        }
+    }
+
+    fn sign(
+        &self,
+        outgoing: &Outgoing,
+        reservation: &Reservation,
+        now: Now,
+    ) -> Result<Receipt, SignError> {
+        let life = Life {
+            issued_ms: now.wall_ms,
+            ttl_ms: outgoing.ttl_ms,
+        };
+        let draft = Draft {
+            destination: outgoing.destination,
+            tx_id: outgoing.tx_id,
+            sequence: reservation.first(),
+            message: outgoing.data.message(),
+            life,
+        };
+        let transaction = Transaction::sign(&draft, &self.signer)?;
+        let relay = RelayFields::direct(outgoing.destination);
+        let (stream, digest) = transaction.claims()?;
+        let payload = Payload::carry(transaction, relay, &self.signer, life)?;
+        Ok(Receipt {
+            stream,
+            sequence: reservation.first(),
+            digest,
+            signed: payload.to_frame(|_| false).into(),
+        })
+    }
+
+    /// Gives the driver the lane's next frame, one at a time.
+    fn pump_out_lane(&mut self, lane: LaneKey) {
+        if let Some(frame) = self.outbound.next_frame(lane) {
+            let (link, class) = lane;
+            let frame = frame.to_vec();
+            self.effects.push_back(Effect::Send { link, class, frame });
+        }
+    }
+
+    fn abandon(&mut self, id: SendId, paced: Option<OutKey>, destination: Did) {
+        self.outbound.end(paced);
+        self.sent(id, Err(SendError::Unreachable { destination }));
+    }
+
+    fn sent(&mut self, id: SendId, result: Result<Receipt, SendError>) {
+        if let Err(error) = &result {
+            count(&mut self.counters.sends_refused, error.code());
+        }
+        self.effects.push_back(Effect::Sent { id, result });
+    }
+}
+
+/// What signed bytes say of themselves; nothing of it is checked.
+fn read_signed(signed: Bytes) -> Result<Receipt, SendError> {
+    let payload = Payload::from_frame(&signed).map_err(SendError::NotSigned)?;
+    let transaction = payload.transaction();
+    let (stream, digest) = transaction.claims()?;
+    Ok(Receipt {
+        stream,
+        sequence: transaction.sequence(),
+        digest,
+        signed,
+    })
+}

@@ -1,0 +1,301 @@
+//! The task that drives a peer: every event goes in here, every effect is done from here.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use overlane_core::lane::SendError as LaneError;
+use overlane_core::{Class, Did};
+use tokio::sync::{broadcast, mpsc, oneshot, watch};
+use tokio::time::{Duration, Instant, MissedTickBehavior, interval, sleep_until};
+
+use super::clock::Clock;
+use super::identity::Identity;
+use super::supervisor::LinksUp;
+use super::verify::{VERIFY_OUTSTANDING_MAX, Verification, Workers};
+use super::writer::{BatchDone, Writer};
+use crate::error::NodeError;
+use crate::link::{LinkError, LinkEvent, Links};
+use crate::messages::Messages;
+use crate::peer::{Effect, Event, LaneAnswer, Outgoing, Peer, Receipt, Refusal, SendError, SendId};
+
+/// How often it is looked whether the delegatee is due for rotation.
+const ROTATION_CHECK: Duration = Duration::from_secs(60);
+
+/// The reply to a send.
+pub(crate) type SendReply = oneshot::Sender<Result<Receipt, SendError>>;
+
+/// What a node asks its driver.
+pub(crate) enum Command {
+    /// Sign and send.
+    Send(Outgoing, SendReply),
+    /// Offer signed bytes again, to their destination or by way of another peer.
+    Offer(Bytes, Option<Did>, SendReply),
+    /// Show the peer as it is.
+    Look(Box<dyn FnOnce(&Peer) + Send>),
+    /// Sign with another delegatee from now on.
+    Rotate(oneshot::Sender<Result<(), NodeError>>),
+    /// End everything in order.
+    Shutdown(oneshot::Sender<()>),
+}
+
+/// What comes to the driver from the rest of the node.
+pub(crate) struct Inbox {
+    pub(crate) commands: mpsc::Receiver<Command>,
+    pub(crate) links: mpsc::Receiver<LinkEvent>,
+    pub(crate) verified: mpsc::UnboundedReceiver<Verification>,
+    pub(crate) batches: mpsc::UnboundedReceiver<BatchDone>,
+    pub(crate) taken: mpsc::UnboundedReceiver<Class>,
+}
+
+/// The driver's hands.
+pub(crate) struct Driver {
+    pub(crate) peer: Peer,
+    pub(crate) clock: Clock,
+    pub(crate) identity: Arc<Identity>,
+    pub(crate) links: Links,
+    pub(crate) workers: Workers,
+    pub(crate) writer: Option<Writer>,
+    pub(crate) messages: Messages,
+    pub(crate) events: broadcast::Sender<Event>,
+    pub(crate) up: watch::Sender<LinksUp>,
+    pub(crate) replies: BTreeMap<SendId, SendReply>,
+    pub(crate) next_send: u64,
+    pub(crate) outstanding: usize,
+}
+
+/// A shutdown under way.
+struct Closing {
+    /// Resolves once every link is down.
+    links: oneshot::Receiver<()>,
+    links_down: bool,
+    reply: Option<oneshot::Sender<()>>,
+}
+
+impl Closing {
+    fn begin(links: &Links, reply: Option<oneshot::Sender<()>>) -> Self {
+        let links_handle = links.clone();
+        let (down, links) = oneshot::channel();
+        tokio::spawn(async move {
+            links_handle.shutdown().await;
+            let _ = down.send(());
+        });
+        Self {
+            links,
+            links_down: false,
+            reply,
+        }
+    }
+}
+
+impl Driver {
+    /// Drives the peer until the node is shut down, or nobody holds it any more.
+    pub(crate) async fn run(mut self, mut inbox: Inbox) {
+        let mut rotation = interval(ROTATION_CHECK);
+        rotation.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut closing: Option<Closing> = None;
+        loop {
+            self.do_effects();
+            if closing.as_ref().is_some_and(|it| it.links_down) && self.is_settled() {
+                break;
+            }
+            let deadline = self.deadline();
+            tokio::select! {
+                Some(done) = inbox.batches.recv() => self.handle_batch(done),
+                Some(verified) = inbox.verified.recv() => {
+                    self.handle_verified(verified);
+                    // What is there already shares the next batch.
+                    while let Ok(verified) = inbox.verified.try_recv() {
+                        self.handle_verified(verified);
+                    }
+                }
+                Some(class) = inbox.taken.recv() => {
+                    self.peer.handle_dispatch_taken(class, self.clock.now());
+                }
+                Some(event) = inbox.links.recv(), if self.outstanding < VERIFY_OUTSTANDING_MAX => {
+                    self.handle_link(event);
+                }
+                command = inbox.commands.recv(), if closing.is_none() => match command {
+                    Some(Command::Shutdown(reply)) => {
+                        closing = Some(Closing::begin(&self.links, Some(reply)));
+                    }
+                    Some(command) => self.handle_command(command),
+                    None => closing = Some(Closing::begin(&self.links, None)),
+                },
+                () = links_down(&mut closing) => {
+                    while let Ok(event) = inbox.links.try_recv() {
+                        self.handle_link(event);
+                    }
+                }
+                _ = rotation.tick() => self.rotate_if_due(),
+                () = sleep_until(deadline) => self.peer.handle_timeout(self.clock.now()),
+            }
+        }
+        self.finish(closing).await;
+    }
+
+    fn handle_batch(&mut self, (batch, result): BatchDone) {
+        let now = self.clock.now();
+        self.peer.handle_batch_done(batch, result, now);
+    }
+
+    fn handle_verified(&mut self, (ticket, result): Verification) {
+        self.outstanding = self.outstanding.saturating_sub(1);
+        self.peer.handle_verified(ticket, result, self.clock.now());
+    }
+
+    fn handle_link(&mut self, event: LinkEvent) {
+        let now = self.clock.now();
+        match event {
+            LinkEvent::Up { link, peer, .. } => self.peer.handle_link_up(link, peer),
+            LinkEvent::Frame { link, class, bytes } => {
+                self.peer.handle_frame(link, class, &bytes, now);
+            }
+            LinkEvent::Room { link, class } => self.peer.handle_lane_room(link, class),
+            LinkEvent::Down { link, reason, .. } => {
+                self.peer.handle_link_down(link, &reason.to_string(), now);
+            }
+        }
+    }
+
+    fn handle_command(&mut self, command: Command) {
+        let now = self.clock.now();
+        match command {
+            Command::Send(outgoing, reply) => {
+                let id = self.await_reply(reply);
+                self.peer.send(id, outgoing, now);
+            }
+            Command::Offer(signed, via, reply) => {
+                let id = self.await_reply(reply);
+                self.peer.offer_again(id, signed, via);
+            }
+            Command::Look(look) => look(&self.peer),
+            Command::Rotate(reply) => {
+                let _ = reply.send(self.rotate());
+            }
+            // Taken where it comes in.
+            Command::Shutdown(_) => {}
+        }
+    }
+
+    fn await_reply(&mut self, reply: SendReply) -> SendId {
+        let id = SendId(self.next_send);
+        self.next_send += 1;
+        self.replies.insert(id, reply);
+        id
+    }
+
+    fn rotate(&mut self) -> Result<(), NodeError> {
+        let signer = self.identity.rotate()?;
+        if !self.peer.rotate(signer) {
+            let cause = "it is another account's".to_owned();
+            return Err(NodeError::Delegation { cause });
+        }
+        Ok(())
+    }
+
+    fn rotate_if_due(&mut self) {
+        if self.identity.is_rotation_due(Clock::wall_ms()) {
+            match self.rotate() {
+                Ok(()) => tracing::info!("the delegatee was rotated"),
+                Err(error) => tracing::error!(%error, "the delegatee could not be rotated"),
+            }
+        }
+    }
+
+    fn deadline(&self) -> Instant {
+        self.clock.at(self.peer.poll_timeout().unwrap_or(u64::MAX))
+    }
+
+    /// Whether nothing is left to do but to close the store.
+    fn is_settled(&self) -> bool {
+        self.outstanding == 0 && self.peer.is_settled()
+    }
+
+    fn do_effects(&mut self) {
+        while let Some(effect) = self.peer.poll_effect() {
+            self.do_effect(effect);
+        }
+    }
+
+    fn do_effect(&mut self, effect: Effect) {
+        match effect {
+            Effect::Send { link, class, frame } => {
+                let answer = match self.links.send(link, class, frame) {
+                    Ok(()) => LaneAnswer::Placed,
+                    Err(LinkError::Lane {
+                        error: LaneError::LaneFull { .. },
+                        ..
+                    }) => LaneAnswer::Full,
+                    Err(_) => LaneAnswer::Gone,
+                };
+                self.peer.handle_lane(link, class, answer, self.clock.now());
+            }
+            Effect::Verify { ticket, job } => match self.workers.verify(ticket, job) {
+                Ok(()) => self.outstanding += 1,
+                Err(ticket) => {
+                    let stopped = Err(Refusal::VerifierStopped);
+                    self.peer.handle_verified(ticket, stopped, self.clock.now());
+                }
+            },
+            Effect::Write(batch) => {
+                let written = match &self.writer {
+                    Some(writer) => writer.write(batch),
+                    None => Err((batch.id, Err(super::writer::stopped()))),
+                };
+                if let Err(done) = written {
+                    self.handle_batch(done);
+                }
+            }
+            Effect::Dispatch { class, delivery } => self.messages.push(class, delivery),
+            Effect::Taken { link, class } => self.links.taken(link, class),
+            Effect::Close { link } => {
+                let links = self.links.clone();
+                tokio::spawn(async move { links.close(link).await });
+            }
+            Effect::Sent { id, result } => {
+                if let Some(reply) = self.replies.remove(&id) {
+                    // Whoever asked may have gone: it abandoned only its wait.
+                    let _ = reply.send(result);
+                }
+            }
+            Effect::Event(event) => self.tell(event),
+        }
+    }
+
+    fn tell(&self, event: Event) {
+        match event {
+            Event::LinkUp { link, peer } => self.up.send_modify(|up| {
+                up.insert(link, peer);
+            }),
+            Event::LinkDown { link, .. } => self.up.send_modify(|up| {
+                up.remove(&link);
+            }),
+            _ => {}
+        }
+        // Nobody may be watching.
+        let _ = self.events.send(event);
+    }
+
+    async fn finish(self, closing: Option<Closing>) {
+        drop(self.workers);
+        if let Some(writer) = self.writer {
+            writer.close().await;
+        }
+        self.messages.close();
+        if let Some(reply) = closing.and_then(|closing| closing.reply) {
+            let _ = reply.send(());
+        }
+    }
+}
+
+/// Resolves once, when every link of a closing node is down.
+async fn links_down(closing: &mut Option<Closing>) {
+    match closing {
+        Some(closing) if !closing.links_down => {
+            let _ = (&mut closing.links).await;
+            closing.links_down = true;
+        }
+        _ => std::future::pending().await,
+    }
+}

@@ -1,0 +1,146 @@
+//! What a node signs with: its account, and the delegatee that is rotated.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use overlane_core::identity::{
+    Account, AccountKey, Delegatee, Delegation, Life, Signer, VerifyContext,
+};
+use overlane_core::{Did, NetworkId, TxId};
+use zeroize::Zeroizing;
+
+use super::clock::Clock;
+use crate::error::NodeError;
+use crate::link::LinkIdentity;
+
+/// The account, and the signer that speaks for it now.
+pub(crate) struct Identity {
+    account: Account,
+    network: NetworkId,
+    delegation_ttl_ms: u64,
+    signer: RwLock<Arc<Signer>>,
+    nonces: Nonces,
+}
+
+/// Numbers nobody can foresee, none twice: a keyed hash of a counter, under a key drawn at the
+/// start. So only the start can fail for want of randomness.
+struct Nonces {
+    key: Zeroizing<[u8; 32]>,
+    drawn: AtomicU64,
+}
+
+impl Identity {
+    /// An identity with a fresh delegatee.
+    ///
+    /// # Errors
+    /// [`NodeError::Random`], [`NodeError::Delegation`].
+    pub(crate) fn new(
+        account: Account,
+        network: NetworkId,
+        delegation_ttl_ms: u64,
+    ) -> Result<Self, NodeError> {
+        let signer = issue(&account, network, delegation_ttl_ms)?;
+        let mut key = Zeroizing::new([0; 32]);
+        super::random(&mut *key)?;
+        let drawn = AtomicU64::new(0);
+        Ok(Self {
+            nonces: Nonces { key, drawn },
+            account,
+            network,
+            delegation_ttl_ms,
+            signer: RwLock::new(signer),
+        })
+    }
+
+    /// The account's place.
+    pub(crate) fn did(&self) -> Did {
+        self.account.did()
+    }
+
+    /// The account's public key.
+    pub(crate) fn account(&self) -> &AccountKey {
+        self.account.key()
+    }
+
+    /// The network signed for.
+    pub(crate) fn network(&self) -> NetworkId {
+        self.network
+    }
+
+    /// 32 bytes that nobody can foresee, never the same twice.
+    pub(crate) fn nonce(&self) -> [u8; 32] {
+        let drawn = self.nonces.drawn.fetch_add(1, Ordering::Relaxed);
+        *blake3::keyed_hash(&self.nonces.key, &drawn.to_le_bytes()).as_bytes()
+    }
+
+    /// A transaction's own name.
+    pub(crate) fn tx_id(&self) -> TxId {
+        let [name @ .., _, _, _, _, _, _, _, _, _, _, _, _, _, _, _, _] = self.nonce();
+        TxId(name)
+    }
+
+    /// What signs now.
+    pub(crate) fn signer(&self) -> Arc<Signer> {
+        let signer = self.signer.read().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(&signer)
+    }
+
+    /// Draws another delegatee and delegates to it; it signs from now on.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new); what signed before still does.
+    pub(crate) fn rotate(&self) -> Result<Arc<Signer>, NodeError> {
+        let fresh = issue(&self.account, self.network, self.delegation_ttl_ms)?;
+        let mut signer = self.signer.write().unwrap_or_else(PoisonError::into_inner);
+        *signer = Arc::clone(&fresh);
+        Ok(fresh)
+    }
+
+    /// Whether half of the delegation's life is over.
+    pub(crate) fn is_rotation_due(&self, wall_ms: u64) -> bool {
+        let life = self.signer().delegation().life();
+        wall_ms.saturating_sub(life.issued_ms) >= life.ttl_ms / 2
+    }
+}
+
+fn issue(account: &Account, network: NetworkId, ttl_ms: u64) -> Result<Arc<Signer>, NodeError> {
+    let mut seed = Zeroizing::new([0; 32]);
+    super::random(&mut *seed)?;
+    let delegatee = Delegatee::from_seed(seed);
+    let now_ms = Clock::wall_ms();
+    let life = Life {
+        issued_ms: now_ms,
+        ttl_ms,
+    };
+    let refused = |cause: String| NodeError::Delegation { cause };
+    let delegation = Delegation::issue(account, &delegatee, network, life)
+        .map_err(|error| refused(error.to_string()))?
+        .verify(&VerifyContext { network, now_ms })
+        .map_err(|error| refused(error.to_string()))?;
+    let signer = Signer::new(delegatee, delegation).map_err(|error| refused(error.to_string()))?;
+    Ok(Arc::new(signer))
+}
+
+impl fmt::Debug for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Identity")
+            .field("did", &self.did())
+            .field("network", &self.network)
+            .finish_non_exhaustive()
+    }
+}
+
+impl LinkIdentity for Identity {
+    fn signer(&self) -> Signer {
+        Signer::clone(&Identity::signer(self))
+    }
+
+    fn now_ms(&self) -> u64 {
+        Clock::wall_ms()
+    }
+
+    fn nonce(&self) -> [u8; 32] {
+        Identity::nonce(self)
+    }
+}

@@ -1,0 +1,162 @@
+//! Drives a peer on tokio.
+//!
+//! One task owns the [`Peer`](crate::peer::Peer) and does what it wants done: frames to the links,
+//! signatures to the verification workers, batches to the store's own thread, messages to the
+//! application. Nothing that blocks runs on an asynchronous worker, and every queue between the
+//! parts is bounded, or bounded by what the peer lets out.
+
+mod clock;
+mod driver;
+mod identity;
+mod redial;
+mod supervisor;
+mod verify;
+mod writer;
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use tokio::net::TcpListener;
+use tokio::sync::{Semaphore, broadcast, mpsc, oneshot, watch};
+
+use crate::builder::NodeBuilder;
+use crate::error::NodeError;
+use crate::link::{self, LinkConfig, Links};
+use crate::messages::Messages;
+use crate::node::{Node, Parts};
+use crate::peer::{PENDING_SENDS_MAX, Peer};
+
+pub(crate) use clock::Clock;
+pub(crate) use driver::Command;
+pub(crate) use identity::Identity;
+pub use supervisor::PEERS_MAX;
+pub(crate) use supervisor::{LinksUp, Supervisor};
+
+use driver::{Driver, Inbox};
+use verify::Workers;
+use writer::Writer;
+
+/// Commands that wait for the driver. More wait in their callers.
+const COMMANDS_MAX: usize = 256;
+
+/// Events kept for a watcher that reads slowly; it is told how many it missed.
+pub const EVENTS_KEPT_MAX: usize = 1_024;
+
+/// Starts a node.
+pub(crate) async fn start(builder: NodeBuilder) -> Result<Node, NodeError> {
+    let account = builder.account.ok_or(NodeError::NoAccount)?;
+    let clock = Clock::start();
+    let ttl_ms = builder.delegation_ttl_ms;
+    let identity = Arc::new(Identity::new(account, builder.network, ttl_ms)?);
+    // What may be refused comes first, so that a refused start leaves nothing running.
+    let listener = match builder.listen {
+        Some(address) => Some(listen(address).await?),
+        None => None,
+    };
+    let (verified_out, verified) = mpsc::unbounded_channel();
+    let workers = Workers::start(&verified_out).map_err(|error| NodeError::Thread {
+        cause: error.to_string(),
+    })?;
+    let (batches_out, batches) = mpsc::unbounded_channel();
+    let (writer, scan) = match builder.store {
+        Some(store) => {
+            let (writer, scan) = Writer::start(store, batches_out).await?;
+            (Some(writer), Some(scan))
+        }
+        None => (None, None),
+    };
+    let peer = Peer::new(identity.signer(), scan, clock.now());
+
+    let (links, link_events) = Links::start(LinkConfig::default(), Arc::clone(&identity) as _);
+    let (stop_listening, url) = match listener {
+        Some((listener, address)) => {
+            let stop = serve(listener, link::signal::router(links.clone()));
+            (Some(stop), Some(format!("http://{address}")))
+        }
+        None => (None, None),
+    };
+    let (commands, commands_in) = mpsc::channel(COMMANDS_MAX);
+    let (taken_out, taken) = mpsc::unbounded_channel();
+    let messages = Messages::new(taken_out);
+    let (events, _) = broadcast::channel(EVENTS_KEPT_MAX);
+    let (up_out, up) = watch::channel(LinksUp::new());
+    let supervisor = Supervisor::new(links.clone(), up.clone());
+    let driver = Driver {
+        peer,
+        clock,
+        identity: Arc::clone(&identity),
+        links: links.clone(),
+        workers,
+        writer,
+        messages: messages.clone(),
+        events: events.clone(),
+        up: up_out,
+        replies: BTreeMap::new(),
+        next_send: 0,
+        outstanding: 0,
+    };
+    let inbox = Inbox {
+        commands: commands_in,
+        links: link_events,
+        verified,
+        batches,
+        taken,
+    };
+    tokio::spawn(driver.run(inbox));
+    for peer in &builder.peers {
+        supervisor.add(peer);
+    }
+    Ok(Node::new(Parts {
+        identity,
+        clock,
+        url,
+        links,
+        commands,
+        sends: Semaphore::new(PENDING_SENDS_MAX),
+        messages,
+        events,
+        up,
+        supervisor,
+        stop_listening,
+    }))
+}
+
+async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), NodeError> {
+    let refused = |error: std::io::Error| match error.kind() {
+        std::io::ErrorKind::AddrInUse => NodeError::ListenInUse { address },
+        _ => NodeError::Listen {
+            address,
+            cause: error.to_string(),
+        },
+    };
+    let listener = TcpListener::bind(address).await.map_err(refused)?;
+    let bound = listener.local_addr().map_err(refused)?;
+    Ok((listener, bound))
+}
+
+/// Serves until the sender is used or dropped.
+fn serve(listener: TcpListener, router: axum::Router) -> oneshot::Sender<()> {
+    let (stop, stopped) = oneshot::channel::<()>();
+    tokio::spawn(async move {
+        let server = axum::serve(listener, router).with_graceful_shutdown(async {
+            let _ = stopped.await;
+        });
+        if let Err(error) = server.await {
+            tracing::error!(%error, "no offers are taken any more");
+        }
+    });
+    stop
+}
+
+/// Fills `bytes` from the platform's randomness.
+fn random(bytes: &mut [u8]) -> Result<(), NodeError> {
+    getrandom::fill(bytes).map_err(|error| NodeError::Random {
+        cause: error.to_string(),
+    })
+}
+
+/// Spreads pauses; nothing secret depends on it, so a platform without randomness gives zero.
+fn random_u64() -> u64 {
+    getrandom::u64().unwrap_or_default()
+}

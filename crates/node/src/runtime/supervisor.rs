@@ -1,0 +1,143 @@
+//! Keeps a link to each configured peer: dials, and dials again when the link is lost.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use overlane_core::{Coded, Did};
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
+use tokio::time::{Duration, sleep, timeout};
+
+use super::redial::Backoff;
+use crate::link::{LinkId, Links};
+use crate::status::{PeerState, PeerStatus};
+
+/// Configured peers at most.
+pub const PEERS_MAX: usize = 64;
+
+/// How long an answered dial may take to be told as a link.
+const UP_WITHIN: Duration = Duration::from_secs(5);
+
+/// The admitted links, as the driver last told.
+pub(crate) type LinksUp = BTreeMap<LinkId, Did>;
+
+/// The configured peers, each with its task.
+#[derive(Clone)]
+pub(crate) struct Supervisor {
+    links: Links,
+    up: watch::Receiver<LinksUp>,
+    peers: Arc<Mutex<BTreeMap<String, Entry>>>,
+}
+
+struct Entry {
+    status: PeerStatus,
+    task: AbortHandle,
+}
+
+impl Supervisor {
+    /// A supervisor of no peer yet.
+    pub(crate) fn new(links: Links, up: watch::Receiver<LinksUp>) -> Self {
+        Self {
+            links,
+            up,
+            peers: Arc::default(),
+        }
+    }
+
+    /// Keeps a link to the peer at `url` from now on. One that is kept already is dialled anew.
+    /// `false` when as many peers are kept as may be.
+    pub(crate) fn add(&self, url: &str) -> bool {
+        let mut peers = self.lock();
+        if !peers.contains_key(url) && peers.len() >= PEERS_MAX {
+            return false;
+        }
+        let did = peers.remove(url).and_then(|entry| {
+            entry.task.abort();
+            entry.status.did
+        });
+        let task = tokio::spawn(self.clone().keep(url.to_owned(), did)).abort_handle();
+        let status = PeerStatus {
+            url: url.to_owned(),
+            did,
+            state: PeerState::Dialing,
+            last_error: None,
+        };
+        peers.insert(url.to_owned(), Entry { status, task });
+        true
+    }
+
+    /// Keeps a link to the peer at `url` no longer, and closes the ones there are. `false` when
+    /// it is none of the configured ones.
+    pub(crate) async fn drop_peer(&self, url: &str) -> bool {
+        let Some(entry) = self.lock().remove(url) else {
+            return false;
+        };
+        entry.task.abort();
+        let of_peer =
+            |(link, did): (&LinkId, &Did)| (Some(*did) == entry.status.did).then_some(*link);
+        let links: Vec<_> = self.up.borrow().iter().filter_map(of_peer).collect();
+        for link in links {
+            self.links.close(link).await;
+        }
+        true
+    }
+
+    /// Every configured peer.
+    pub(crate) fn status(&self) -> Vec<PeerStatus> {
+        let peers = self.lock();
+        peers.values().map(|entry| entry.status.clone()).collect()
+    }
+
+    /// Ends every task. Links stay as they are.
+    pub(crate) fn stop(&self) {
+        for entry in self.lock().values() {
+            entry.task.abort();
+        }
+    }
+
+    async fn keep(self, url: String, mut did: Option<Did>) {
+        let mut up = self.up.clone();
+        let mut backoff = Backoff::default();
+        loop {
+            // The peer may have dialled this node meanwhile; one link to it is enough.
+            let linked = |links: &LinksUp| links.values().any(|peer| Some(*peer) == did);
+            if linked(&up.borrow()) {
+                self.note(&url, |status| status.state = PeerState::Linked);
+                backoff.reset();
+                if up.wait_for(|links| !linked(links)).await.is_err() {
+                    return;
+                }
+            }
+            self.note(&url, |status| status.state = PeerState::Dialing);
+            match self.links.dial(&url).await {
+                Ok(dialed) => {
+                    did = Some(dialed.peer);
+                    self.note(&url, |status| {
+                        status.did = did;
+                        status.last_error = None;
+                    });
+                    let told = up.wait_for(|links| links.contains_key(&dialed.link));
+                    if matches!(timeout(UP_WITHIN, told).await, Ok(Ok(_))) {
+                        continue;
+                    }
+                }
+                Err(error) => self.note(&url, |status| {
+                    status.last_error = Some((error.code(), error.to_string()));
+                }),
+            }
+            self.note(&url, |status| status.state = PeerState::Waiting);
+            sleep(backoff.pause(super::random_u64())).await;
+        }
+    }
+
+    fn note(&self, url: &str, change: impl FnOnce(&mut PeerStatus)) {
+        if let Some(entry) = self.lock().get_mut(url) {
+            change(&mut entry.status);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Entry>> {
+        // A panic elsewhere cannot leave an entry half changed: each change is one call.
+        self.peers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,82 @@
+//! What a node says of itself.
+
+use overlane_core::store::StoreError;
+use overlane_core::{Class, Did, NetworkId, replay};
+
+use crate::link::LinkId;
+use crate::peer::Counters;
+
+/// A node at one instant.
+#[derive(Debug, Clone)]
+pub struct Status {
+    /// The account's place.
+    pub did: Did,
+    /// The network.
+    pub network: NetworkId,
+    /// Where this node takes offers; `None` when it takes none.
+    pub url: Option<String>,
+    /// Milliseconds since the node started.
+    pub uptime_ms: u64,
+    /// The record store.
+    pub store: StoreStatus,
+    /// When the current delegation ends, in milliseconds since the Unix epoch.
+    pub delegation_ends_ms: u64,
+    /// The admitted links, in the order they came up.
+    pub links: Vec<(LinkId, Did)>,
+    /// The peers this node keeps a link to.
+    pub peers: Vec<PeerStatus>,
+    /// The queues, class by class.
+    pub queues: Vec<QueueStatus>,
+    /// Sends not yet in a lane.
+    pub pending_sends: usize,
+    /// Counts since the start.
+    pub counters: Counters,
+    /// What the replay engine counted since the start: verdicts, refusals, batches.
+    pub replay: replay::Counters,
+}
+
+/// The record store of a node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StoreStatus {
+    /// None was given: every send and every admission is refused.
+    Absent,
+    /// What is written is durable.
+    Durable,
+    /// It failed: every send and every admission is refused until a restart.
+    Failed(StoreError),
+}
+
+/// A peer that a node keeps a link to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PeerStatus {
+    /// Its URL.
+    pub url: String,
+    /// Who answered there last.
+    pub did: Option<Did>,
+    /// How the link is.
+    pub state: PeerState,
+    /// Why the last dial failed, as a code and in words, until one succeeds.
+    pub last_error: Option<(&'static str, String)>,
+}
+
+/// How the link to a configured peer is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PeerState {
+    /// Being dialled.
+    Dialing,
+    /// Linked.
+    Linked,
+    /// Not linked; the next dial comes by itself.
+    Waiting,
+}
+
+/// One class's queue of admitted messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct QueueStatus {
+    /// The class.
+    pub class: Class,
+    /// Places held now.
+    pub held: usize,
+    /// The most places held at once.
+    pub high_water: usize,
+}
