@@ -243,6 +243,34 @@ fn law_mail_floor_a_clock_that_jumps_forward_and_comes_back_reopens_no_replay() 
 }
 
 #[test]
+fn law_mail_floor_a_stream_that_started_again_admits_nothing_of_its_former_life() {
+    let mut watched = Watched::new();
+    let mail = watched.node.item(stream(7), 5, 1);
+    assert_eq!(watched.admit(mail.clone(), Introducer::Own), "first");
+    watched.node.now.wall_ms += 8 * DAY_MS;
+    watched.node.now.steady_ms += RIPE_MS;
+    watched.witness();
+    assert!(!watched.holds(7, Class::Application));
+    watched.node.now.wall_ms -= 8 * DAY_MS;
+    watched.witness();
+    // Its origin goes on: the window that starts with this has a free place for the mail.
+    let fresh = watched.node.item(stream(7), 6, 1);
+    let slot = Introducer::Slot(watched.slot);
+    assert_eq!(watched.admit(fresh, slot), "first");
+    for restart in [false, true] {
+        if restart {
+            watched.node = watched.node.restarted();
+        }
+        assert_eq!(
+            watched.admit(mail.clone(), Introducer::Inbox),
+            "replay/spent_mail"
+        );
+    }
+    // Nor does it come back as live traffic, while no peer confirms the clock.
+    assert_eq!(watched.admit(mail, Introducer::Own), "replay/clock_suspect");
+}
+
+#[test]
 fn law_two_clocks_a_clock_set_back_reopens_no_replay() {
     for jump_ms in JUMPS_MS {
         let mut watched = Watched::new();

@@ -84,9 +84,7 @@ impl State {
         }
         let verdict = receiver.record.window.classify(sequence, digest);
         refuse_verdict(verdict, item)?;
-        if mail {
-            self.check_mail(item, item_spent_ms, now.wall_ms)?;
-        }
+        self.check_floor(item, introducer, item_spent_ms, now)?;
         self.charge(item, now)?;
         let op = Op::Admit {
             sequence,
@@ -173,18 +171,34 @@ impl State {
     ) -> Result<(), Refusal> {
         let stream = item.stream();
         self.check_available(Table::Receiver, &stream)?;
-        let floor_ms = self.tables.floor.mail_ms;
         if introducer == Introducer::Inbox {
             self.check_available(Table::Floor, &stream)?;
-            self.check_mail(item, item_spent_ms, now.wall_ms.max(floor_ms))?;
-        } else if item.last_ms().saturating_add(CLOCK_SKEW_MS) < floor_ms
-            && !self.witness.confirms(now)
-        {
-            return Err(Refusal::ClockSuspect { stream, floor_ms });
         }
+        self.check_floor(item, introducer, item_spent_ms, now)?;
         let used = self.tables.receivers_used();
         let share = self.tables.slots.check(introducer, used);
         share.map_err(|full| Refusal::StreamShareFull { stream, full })
+    }
+
+    /// Refuses what a stream that was retired may have admitted. A retained stream may be one that
+    /// started again since, so this asks of it too.
+    fn check_floor(
+        &self,
+        item: &impl Candidate,
+        introducer: Introducer,
+        item_spent_ms: u64,
+        now: Now,
+    ) -> Result<(), Refusal> {
+        let floor_ms = self.tables.floor.mail_ms;
+        if introducer == Introducer::Inbox {
+            return self.check_mail(item, item_spent_ms, now.wall_ms.max(floor_ms));
+        }
+        let below = item.last_ms().saturating_add(CLOCK_SKEW_MS) < floor_ms;
+        if below && !self.witness.confirms(now) {
+            let stream = item.stream();
+            return Err(Refusal::ClockSuspect { stream, floor_ms });
+        }
+        Ok(())
     }
 
     fn check_mail(
