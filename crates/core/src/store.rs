@@ -3,8 +3,8 @@
 //! A **record** is a named value that any crash leaves whole, at its previous or its new value.
 //! The engine stages records into batches; a store makes a batch durable; only then does the
 //! engine release what the batch decided. Laws of a store (each has a conformance test of its
-//! name): release, atomicity, order, fail-closed, isolation, never-delete, missing, own-key,
-//! one-scan, budget, clear-one.
+//! name): release, atomicity, order, removals-last, fail-closed, isolation, never-delete,
+//! missing, own-key, one-scan, budget, clear-one.
 
 use std::fmt;
 use std::str::FromStr;
@@ -147,7 +147,8 @@ pub trait RecordStore: Send {
     /// only then. After an error the store is poisoned: every later call fails until it is
     /// opened again. The refusals [`StoreError::BudgetExhausted`], [`StoreError::BadRecord`] and
     /// [`StoreError::RecordTooLarge`] are the exception: they come before anything is written
-    /// and leave the store as it was.
+    /// and leave the store as it was. No removal is durable before every write of its batch: what
+    /// outlives a record, such as the floors of retired streams, is never lost with it.
     ///
     /// # Errors
     /// [`StoreError`]; what the batch held is then at its previous or its new value, record by

@@ -239,39 +239,40 @@ impl FilesStore {
         }
     }
 
+    /// Every new value is durable before any record leaves (law removals-last). A marker leaves
+    /// before its record, and durably so: a crash between the two must not show a record that
+    /// is gone and still vouched for.
     fn commit(&mut self, staged: &[Staged]) -> Result<(), StoreError> {
-        for Staged { name, file } in staged {
-            if let Some(file) = file {
-                self.folder.write_temp(&name.to_string(), file)?;
-            }
+        let written = || {
+            staged
+                .iter()
+                .filter_map(|it| Some((it.name, it.file.as_ref()?)))
+        };
+        for (name, file) in written() {
+            self.folder.write_temp(&name.to_string(), file)?;
         }
-        self.unmark_removed(staged)?;
-        for Staged { name, file } in staged {
-            let name = name.to_string();
-            match file {
-                Some(_) => self.folder.rename_temp(&name)?,
-                None => self.folder.remove_if_there(&name)?,
-            }
+        for (name, _) in written() {
+            self.folder.rename_temp(&name.to_string())?;
+        }
+        let removed = || staged.iter().filter(|it| it.file.is_none());
+        for Staged { name, .. } in removed() {
+            self.unmark(*name)?;
         }
         self.folder.flush()?;
         self.unflushed_markers = false;
+        for Staged { name, .. } in removed() {
+            self.folder.remove_if_there(&name.to_string())?;
+        }
+        if removed().next().is_some() {
+            self.folder.flush()?;
+        }
         self.mark_written(staged)
     }
 
-    /// A marker leaves before its record, and durably so: a crash between the two must not
-    /// show a record that is gone and still vouched for.
-    fn unmark_removed(&mut self, staged: &[Staged]) -> Result<(), StoreError> {
-        let mut removed = false;
-        for Staged { name, file } in staged {
-            let held = self.held.get_mut(name).filter(|held| held.marked);
-            if let (None, Some(held)) = (file, held) {
-                self.folder.remove(&marker(*name))?;
-                held.marked = false;
-                removed = true;
-            }
-        }
-        if removed {
-            self.folder.flush()?;
+    fn unmark(&mut self, name: RecordName) -> Result<(), StoreError> {
+        if let Some(held) = self.held.get_mut(&name).filter(|held| held.marked) {
+            self.folder.remove(&marker(name))?;
+            held.marked = false;
         }
         Ok(())
     }

@@ -169,10 +169,12 @@ impl JournalStore {
 
     /// Checks and encodes a batch. Nothing is written, so a refusal leaves the store as it was.
     fn stage(&mut self, batch: &[Change]) -> Result<Vec<Staged>, StoreError> {
-        let staged = batch
+        let mut staged = batch
             .iter()
             .map(|change| self.stage_one(change))
             .collect::<Result<Vec<_>, _>>()?;
+        // A batch that takes several frames removes in the last of them (law removals-last).
+        staged.sort_by_key(|staged| staged.image.is_none());
         let change: Vec<_> = staged
             .iter()
             .map(|staged| {

@@ -13,8 +13,9 @@ macro_rules! conformance_tests {
     ($subject:expr) => {
         $crate::conformance_tests!(
             $subject;
-            law_release law_atomicity law_order law_fail_closed law_isolation law_never_delete
-            law_missing law_own_key law_one_scan law_budget law_clear_one law_one_owner
+            law_release law_atomicity law_order law_removals_last law_fail_closed law_isolation
+            law_never_delete law_missing law_own_key law_one_scan law_budget law_clear_one
+            law_one_owner
         );
     };
     ($subject:expr; $($law:ident)*) => {
@@ -130,6 +131,49 @@ pub fn law_order(subject: &dyn Subject) -> Checked {
         steps: steps.collect(),
     };
     crash::enumerate(subject, &[scenario], CrashPlan::default()).map(drop)
+}
+
+/// Removals last: no crash shows a record gone while a write of the same batch is not there,
+/// in whatever order the batch lists them and however many frames it takes.
+///
+/// # Errors
+/// The violation.
+pub fn law_removals_last(subject: &dyn Subject) -> Checked {
+    let disk = Disk::new();
+    let model = four_records(subject, &disk)?;
+    let (mut store, _) = open(subject, &disk)?;
+    let from = disk.position();
+    // Ten of the longest values: more than a short journal's segment.
+    let longest = |record: u64| put(record, (10_000 - 3 * record + 7) % 8);
+    let mut changes: Changes = vec![(name(0), None), (name(2), None)];
+    changes.extend((10..20).map(longest));
+    write(store.as_mut(), &changes)?;
+    let written = scenario::after(&model, &changes);
+    let choices = CrashChoices {
+        samples: 16,
+        ..CrashChoices::default()
+    };
+    for position in from..=disk.position() {
+        let mut judged = Ok(());
+        disk.recording().crash_images(position, choices, |image| {
+            let shown = || {
+                let (_, scan) = open(subject, &Disk::from_image(&image))?;
+                scenario::judge(&scan, &model, &changes)
+            };
+            let checked = shown().and_then(|shown| {
+                let gone = [0, 2].iter().any(|it| !shown.contains_key(&name(*it)));
+                let whole = written
+                    .iter()
+                    .all(|(of, value)| shown.get(of) == Some(value));
+                ensure(!gone || whole, || {
+                    format!("crash at effect {position}: a record left before a write was there")
+                })
+            });
+            judged = std::mem::replace(&mut judged, Ok(())).and(checked);
+        });
+        judged?;
+    }
+    Ok(())
 }
 
 /// Fail closed: after a failed flush every call is refused until the store is opened again.
