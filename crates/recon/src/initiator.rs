@@ -8,7 +8,7 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use crate::answer::{Least, Settling, StepError, answer, judge, open};
+use crate::answer::{Least, Role, Settling, StepError, answer, judge, open};
 use crate::bounds::{EXCHANGE_BYTES_MAX, IDLE_MS, MISSING_TRACKED_MAX, REPEATS_MAX, ROUNDS_MAX};
 use crate::codec::{Message, Refusal};
 use crate::item::{Id, Item, ReservedSeq};
@@ -65,7 +65,8 @@ fn step<S: Storage>(
     want.sort_unstable();
     want.dedup();
     let (send, _) = lacked.finish(u64::MAX, &mut |_| 0);
-    let answered = answer(set, &judged, None, limits).map_err(StepError::Storage)?;
+    let answered =
+        answer(set, &judged, None, Role::Initiator, limits).map_err(StepError::Storage)?;
     Ok(Step {
         reply: answered.open.then_some(answered.payload),
         want,

@@ -1,8 +1,7 @@
 //! What a side may be asked to stay under: bytes and open ranges of a message, ids named to the application.
 
 use crate::bounds::{
-    IDLIST_LIMIT, IDS_PER_RANGE_MAX, MESSAGE_BYTES, MESSAGE_BYTES_MIN, OPEN_RANGES_MIN,
-    OPEN_RANGES_PLAIN_PEER, PUSH_IDS, RANGES_MAX,
+    MESSAGE_BYTES, MESSAGE_BYTES_MIN, OPEN_RANGES_MIN, OPEN_RANGES_PLAIN_PEER, PUSH_IDS, RANGES_MAX,
 };
 
 /// Limits of the messages one side makes. Below all of them its answers are the plain ones, byte for byte.
@@ -81,11 +80,15 @@ impl Limits {
         self.push_bytes
     }
 
-    /// Ids a planned answer names instead of splitting: as many as let the byte and the range limit bind together.
-    pub(crate) fn planned_list(&self) -> usize {
+    /// Items a planned split aims to leave in a range, to be named next: as many as let the byte and the range limit
+    /// bind together.
+    pub(crate) fn planned_piece(&self) -> usize {
         if !self.peer_has_planner {
-            return IDLIST_LIMIT;
+            return PLANNED_PIECE_MIN;
         }
-        (self.message_bytes / (RANGES_MAX * 34)).clamp(IDLIST_LIMIT, IDS_PER_RANGE_MAX)
+        (self.message_bytes / (RANGES_MAX * 34)).clamp(PLANNED_PIECE_MIN, PLANNED_PIECE_MAX)
     }
 }
+
+const PLANNED_PIECE_MIN: usize = 8;
+const PLANNED_PIECE_MAX: usize = 64;

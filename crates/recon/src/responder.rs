@@ -6,7 +6,7 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use crate::answer::{Least, Settling, StepError, answer, judge};
+use crate::answer::{Least, Role, Settling, StepError, answer, judge};
 use crate::budget::{Budget, Exhausted};
 use crate::codec::Message;
 use crate::item::Item;
@@ -48,7 +48,8 @@ pub fn respond_sized<S: Storage>(
     let judged =
         judge(set, &message, &settling, &mut lacked, &mut |_| {}).map_err(StepError::Storage)?;
     let (push, cutoff) = lacked.finish(limits.envelope_bytes(), envelope_bytes);
-    let answered = answer(set, &judged, cutoff.as_ref(), limits).map_err(StepError::Storage)?;
+    let answered = answer(set, &judged, cutoff.as_ref(), Role::Responder, limits)
+        .map_err(StepError::Storage)?;
     Ok(Response {
         push,
         push_cut: cutoff.is_some(),

@@ -17,6 +17,8 @@ pub(crate) struct Judged {
     pub(crate) span: Range<usize>,
     /// Nothing left to do here.
     pub(crate) settled: bool,
+    /// The peer skipped it; nothing was compared.
+    pub(crate) skipped: bool,
     /// The range named ids, so the own ones beyond them are on their way.
     pub(crate) named: bool,
     /// Greatest own id the peer's list lacks.
@@ -52,11 +54,12 @@ pub(crate) fn judge<S: Storage>(
             upper: range.upper,
             span: start..end,
             settled: false,
+            skipped: false,
             named: false,
             greatest_lacked: None,
         };
         match range.content {
-            Content::Skip => this.settled = true,
+            Content::Skip => (this.settled, this.skipped) = (true, true),
             Content::Fingerprint(theirs) => {
                 this.settled = set.fingerprint(start..end)?.0 == *theirs;
             }

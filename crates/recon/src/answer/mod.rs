@@ -77,6 +77,7 @@ pub(crate) fn answer<S: Storage>(
     set: &mut S,
     judged: &[Judged],
     cutoff: Option<&Cutoff>,
+    role: Role,
     limits: &Limits,
 ) -> Result<Answered, S::Error> {
     let mut plain = plain::lay_out(set, judged)?;
@@ -85,7 +86,7 @@ pub(crate) fn answer<S: Storage>(
     }
     let planned = plain.stuck || !fits(&plain.parts, limits);
     let parts = if planned {
-        planner::lay_out(set, judged, cutoff, limits)?
+        planner::lay_out(set, judged, cutoff, role, limits)?
     } else {
         plain.parts
     };
@@ -95,6 +96,13 @@ pub(crate) fn answer<S: Storage>(
         open,
         planned,
     })
+}
+
+/// Which side answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    Initiator,
+    Responder,
 }
 
 /// An answer's bytes.

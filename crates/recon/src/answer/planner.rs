@@ -11,13 +11,28 @@
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use super::{Cutoff, Judged, Part, Says, plain};
-use crate::bounds::{MESSAGE_HEAD_BYTES, RANGES_MAX, SPLIT_FACTOR, TAIL_SHARE, TOP};
+use super::{Cutoff, Judged, Part, Role, Says, plain};
+use crate::bounds::{IDLIST_LIMIT, MESSAGE_HEAD_BYTES, RANGES_MAX, SPLIT_FACTOR, TAIL_SHARE, TOP};
 use crate::limits::Limits;
 use crate::storage::Storage;
 
-/// A folded range aims to hold at least one item in this many of the whole set.
-const FOLD_GRID: usize = 96;
+/// A folded range has at most one in this many of the items between it and the answered ones.
+const FOLD_STEPS: usize = 32;
+
+/// Items a responder names without waiting for the initiator to do so.
+const SMALL_LIST: usize = 8;
+
+/// Narrow ranges in a message from which their differing ones are taken for a rate.
+const NARROW_ENOUGH: usize = 16;
+
+/// Most differences a range is taken to hold however many of its kind differ.
+const DIFFERENCES_PER_RANGE_MAX: f64 = 4.0;
+
+/// Differences per named range above which ranges are named twice as long.
+const DENSE_PIECE: f64 = 0.4;
+
+/// How many messages' worth of ranges an answer may leave to be answered next.
+const AHEAD_MESSAGES: f64 = 3.0;
 
 /// What a message, or a part of one, takes.
 #[derive(Debug, Clone, Copy, Default)]
@@ -31,16 +46,25 @@ pub(super) fn lay_out<S: Storage>(
     set: &mut S,
     judged: &[Judged],
     cutoff: Option<&Cutoff>,
+    role: Role,
     limits: &Limits,
 ) -> Result<Vec<Part>, S::Error> {
     let items = set.position(TOP)?;
     let whole = Cost::whole(limits);
     let tail = whole.share();
-    let list = limits.planned_list();
-    let answers: Vec<Answer> = judged
+    let density = density(judged, limits.planned_piece());
+    let piece = piece(density, limits.planned_piece());
+    let mut ahead = Ahead::new(density, whole, piece);
+    let mut answers: Vec<Answer> = judged
         .iter()
-        .map(|range| answer(range, cutoff, list))
+        .map(|range| answer(range, cutoff, role, piece))
         .collect();
+    if let Some(first) = answers.iter_mut().find(|answer| **answer != Answer::Skip)
+        && *first == Answer::Defer
+    {
+        // Progress: the first open range is answered in full whatever it costs.
+        *first = Answer::Name;
+    }
     let rest = rest_costs(judged, &answers);
     let mut layout = Layout::default();
     let mut answered_open = false;
@@ -50,24 +74,23 @@ pub(super) fn lay_out<S: Storage>(
             .and(rest.get(index).copied().unwrap_or_default());
         let here = layout.cost.and(cost(range, *answer)).and(tail);
         let first = !answered_open && *answer != Answer::Skip;
-        if !(all.within(whole) || here.within(whole) || first) {
-            let (judged, answers) = (judged.get(index..), answers.get(index..));
-            let rest = judged
-                .unwrap_or_default()
-                .iter()
-                .zip(answers.unwrap_or_default());
-            let rest: Vec<_> = rest.collect();
-            layout.extend(fold(&rest, range.span.start..items, items, tail));
+        let room = all.within(whole) || here.within(whole);
+        if !first && (!room || ahead.full()) {
+            let judged = judged.get(index..).unwrap_or_default();
+            let rest: Vec<_> = judged.iter().zip(answers.iter().skip(index)).collect();
+            let left = whole.less(layout.cost);
+            layout.extend(fold(&rest, range.span.start..items, left));
             break;
         }
         answered_open |= *answer != Answer::Skip;
+        ahead.add(range, *answer);
         let span = range.span.clone();
         match answer {
             Answer::Skip => layout.push(Part::skip(range.upper)),
-            Answer::Reopen => layout.push(Part::fingerprint(range.upper, span)),
+            Answer::Defer => layout.push(Part::fingerprint(range.upper, span)),
             Answer::Name => layout.push(Part::ids(range.upper, span)),
-            Answer::Split => {
-                let parts = plain::split_or_name(set, range.upper, span.clone(), SPLIT_FACTOR)?;
+            Answer::Split(buckets) => {
+                let parts = plain::split_or_name(set, range.upper, span.clone(), *buckets)?;
                 let taken = parts
                     .iter()
                     .fold(layout.cost, |sum, part| sum.and(Cost::of(part)));
@@ -88,43 +111,118 @@ pub(super) fn lay_out<S: Storage>(
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Answer {
     Skip,
-    /// Settled but for items whose push was put off: asked again by its own fingerprint.
-    Reopen,
+    /// Own fingerprint over the same range: settled but for items whose push was put off, or left for the initiator
+    /// to name, whose list alone may settle it.
+    Defer,
     Name,
-    Split,
+    Split(usize),
 }
 
-fn answer(range: &Judged, cutoff: Option<&Cutoff>, list: usize) -> Answer {
+fn answer(range: &Judged, cutoff: Option<&Cutoff>, role: Role, piece: usize) -> Answer {
+    let items = range.span.len();
     if range.settled {
         let omitted = cutoff.is_some_and(|cutoff| cutoff.omits(range.greatest_lacked.as_ref()));
-        return if omitted {
-            Answer::Reopen
-        } else {
-            Answer::Skip
-        };
+        return if omitted { Answer::Defer } else { Answer::Skip };
     }
-    if range.span.len() <= list {
-        Answer::Name
-    } else {
-        Answer::Split
+    if role == Role::Responder && !range.named && items > SMALL_LIST && items <= piece {
+        return Answer::Defer;
     }
+    if items <= piece.max(IDLIST_LIMIT)
+        && (role == Role::Initiator || range.named || items <= SMALL_LIST)
+    {
+        return Answer::Name;
+    }
+    Answer::Split(items.div_ceil(piece).clamp(2, SPLIT_FACTOR))
 }
 
 fn cost(range: &Judged, answer: Answer) -> Cost {
     let span = range.span.clone();
     match answer {
         Answer::Skip => Cost::of(&Part::skip(range.upper)),
-        Answer::Reopen => Cost::of(&Part::fingerprint(range.upper, span)),
+        Answer::Defer => Cost::of(&Part::fingerprint(range.upper, span)),
         Answer::Name => Cost::of(&Part::ids(range.upper, span)),
-        Answer::Split => {
+        Answer::Split(buckets) => {
             let one = Cost::of(&Part::fingerprint(range.upper, span));
             Cost {
-                ranges: SPLIT_FACTOR,
-                open: SPLIT_FACTOR,
-                bytes: SPLIT_FACTOR * one.bytes,
+                ranges: buckets,
+                open: buckets,
+                bytes: buckets * one.bytes,
             }
         }
     }
+}
+
+/// A guess of how many differences there are per item, from how many of the narrow ranges differ. A guess steers how
+/// fast an exchange goes, never where it ends.
+fn density(judged: &[Judged], piece: usize) -> f64 {
+    let of_width = |most: usize| {
+        let compared = judged
+            .iter()
+            .filter(|range| !range.skipped && range.span.len() <= most);
+        compared.fold((0, 0, 0), |(count, differing, items), range| {
+            (
+                count + 1,
+                differing + usize::from(!range.settled),
+                items + range.span.len(),
+            )
+        })
+    };
+    let narrow = of_width(SPLIT_FACTOR * piece);
+    let (count, differing, items) = if narrow.0 >= NARROW_ENOUGH {
+        narrow
+    } else {
+        of_width(usize::MAX)
+    };
+    let odds = as_float(differing) / as_float(count - differing + 1);
+    odds.min(DIFFERENCES_PER_RANGE_MAX) * as_float(count) / as_float(items.max(1))
+}
+
+/// Items to leave in a range: twice as many where nearly every range would differ anyway.
+fn piece(density: f64, piece: usize) -> usize {
+    if density * as_float(piece) > DENSE_PIECE {
+        2 * piece
+    } else {
+        piece
+    }
+}
+
+/// What the other side will need to answer what was laid out so far: beyond a message's worth, splitting further
+/// ranges is work and bytes for nothing.
+struct Ahead {
+    density: f64,
+    piece: f64,
+    ranges: f64,
+    enough: f64,
+}
+
+impl Ahead {
+    fn new(density: f64, whole: Cost, piece: usize) -> Self {
+        Self {
+            density,
+            piece: as_float(piece),
+            ranges: 0.0,
+            enough: AHEAD_MESSAGES * as_float(whole.ranges.min(whole.open)),
+        }
+    }
+
+    fn full(&self) -> bool {
+        self.ranges >= self.enough
+    }
+
+    fn add(&mut self, range: &Judged, answer: Answer) {
+        if let Answer::Split(buckets) = answer {
+            let buckets = as_float(buckets);
+            let width = as_float(range.span.len()) / buckets;
+            let expected = self.density * width;
+            let differs = expected / (1.0 + expected);
+            let split = (width / self.piece).clamp(1.0, as_float(SPLIT_FACTOR));
+            self.ranges += buckets * differs * split;
+        }
+    }
+}
+
+fn as_float(count: usize) -> f64 {
+    f64::from(u32::try_from(count).unwrap_or(u32::MAX))
 }
 
 /// For each range, what it and all after it take when answered in full.
@@ -143,20 +241,21 @@ fn rest_costs(judged: &[Judged], answers: &[Answer]) -> Vec<Cost> {
     costs
 }
 
-/// Folds what is left into ranges of at least a grid's width, doubling the width until they fit their share.
-fn fold(rest: &[(&Judged, &Answer)], span: Range<usize>, items: usize, room: Cost) -> Vec<Part> {
-    let mut width = (items / FOLD_GRID).max(1);
-    while width <= items {
-        let layout = fold_at(rest, width);
+/// Folds what is left into ranges that widen with their distance from here: fine where the next message will go on,
+/// coarse where it will not come to. Ranges that are wide already stay as they are.
+fn fold(rest: &[(&Judged, &Answer)], span: Range<usize>, room: Cost) -> Vec<Part> {
+    let mut steps = FOLD_STEPS;
+    while steps > 0 {
+        let layout = fold_in_steps(rest, span.start, steps);
         if layout.cost.within(room) {
             return layout.parts;
         }
-        width = width.saturating_mul(2);
+        steps /= 2;
     }
     alloc::vec![Part::fingerprint(TOP, span)]
 }
 
-fn fold_at(rest: &[(&Judged, &Answer)], width: usize) -> Layout {
+fn fold_in_steps(rest: &[(&Judged, &Answer)], start: usize, steps: usize) -> Layout {
     let mut layout = Layout::default();
     let mut group: Option<Group> = None;
     for (range, answer) in rest {
@@ -166,7 +265,7 @@ fn fold_at(rest: &[(&Judged, &Answer)], width: usize) -> Layout {
             open: **answer != Answer::Skip,
         };
         group = Some(match group.take() {
-            Some(before) if before.span.len() < width && this.span.len() < width => Group {
+            Some(before) if before.joins(&this, (before.span.start - start) / steps) => Group {
                 span: before.span.start..this.span.end,
                 open: before.open || this.open,
                 ..this
@@ -188,6 +287,12 @@ struct Group {
 }
 
 impl Group {
+    /// Whether two neighbours become one range where ranges should have `width` items.
+    fn joins(&self, next: &Self, width: usize) -> bool {
+        let both_skipped = !self.open && !next.open;
+        both_skipped || (self.span.len() < width && next.span.len() < width)
+    }
+
     fn part(self) -> Part {
         if self.open {
             Part::fingerprint(self.upper, self.span)
@@ -253,6 +358,14 @@ impl Cost {
             ranges: self.ranges + other.ranges,
             open: self.open + other.open,
             bytes: self.bytes + other.bytes,
+        }
+    }
+
+    fn less(self, other: Self) -> Self {
+        Self {
+            ranges: self.ranges.saturating_sub(other.ranges),
+            open: self.open.saturating_sub(other.open),
+            bytes: self.bytes.saturating_sub(other.bytes),
         }
     }
 

@@ -6,6 +6,7 @@
 //! pyramid is a group of [`GROUP_CHUNKS`] chunks. A range with another start shares no chunk, by construction.
 
 use alloc::vec::Vec;
+use core::ops::Range;
 
 use blake3::hazmat::{
     ChainingValue, HasherExt, Mode, merge_subtrees_non_root, merge_subtrees_root,
@@ -18,7 +19,7 @@ use crate::item::{Fingerprint, RECORD_BYTES};
 const CHUNK_BYTES: usize = blake3::CHUNK_LEN;
 
 /// Chunks in a group, a power of two: as many as the widest vector unit hashes at once.
-const GROUP_CHUNKS: usize = 8;
+const GROUP_CHUNKS: usize = 16;
 const GROUP_BYTES: usize = GROUP_CHUNKS * CHUNK_BYTES;
 const _: () = assert!(GROUP_CHUNKS.is_power_of_two() && GROUP_CHUNKS > 1);
 const _: () = assert!(HEADER_BYTES < CHUNK_BYTES);
@@ -202,26 +203,30 @@ impl Stream<'_> {
     fn feed(&self, hasher: &mut blake3::Hasher, from: usize, to: usize) {
         let (from, to) = (from - HEADER_BYTES, to - HEADER_BYTES);
         let records = from / RECORD_BYTES..to.div_ceil(RECORD_BYTES);
-        let (mut skip, mut left) = (from % RECORD_BYTES, to - from);
         let positions = self.start + records.start..self.start + records.end;
-        let mut staged = [0_u8; GROUP_BYTES];
-        let mut filled = 0;
-        for run in self.leaves.runs(positions) {
-            let bytes = run.as_flattened();
-            let bytes = bytes.get(skip..).unwrap_or_default();
-            let bytes = bytes.get(..left.min(bytes.len())).unwrap_or_default();
-            skip = 0;
-            left -= bytes.len();
-            if filled == 0 && left == 0 {
+        let within = from - records.start * RECORD_BYTES..to - records.start * RECORD_BYTES;
+        let mut runs = self.leaves.runs(positions.clone());
+        let first = runs.next().unwrap_or_default().as_flattened();
+        match first.get(within.clone()) {
+            Some(bytes) => {
                 hasher.update(bytes);
-                return;
             }
-            if let Some(room) = staged.get_mut(filled..filled + bytes.len()) {
-                room.copy_from_slice(bytes);
-                filled += bytes.len();
-            }
+            None => self.feed_staged(hasher, positions, &within),
         }
-        hasher.update(staged.get(..filled).unwrap_or_default());
+    }
+
+    #[cold]
+    fn feed_staged(
+        &self,
+        hasher: &mut blake3::Hasher,
+        positions: Range<usize>,
+        within: &Range<usize>,
+    ) {
+        let mut staged = Vec::with_capacity(positions.len() * RECORD_BYTES);
+        for run in self.leaves.runs(positions) {
+            staged.extend_from_slice(run.as_flattened());
+        }
+        hasher.update(staged.get(within.clone()).unwrap_or_default());
     }
 }
 
