@@ -1,8 +1,23 @@
-//! Whatever the papers and the protocol page cite as a test is one.
+//! Whatever the papers and the protocol page cite as a test is one, and what the page says of bounds,
+//! contexts, codes and bytes is so.
+
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    reason = "a test fails by panicking"
+)]
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+
+use overlane_core::identity::{CLOCK_SKEW_MS, DELEGATION_TTL_DEFAULT_MS, DELEGATION_TTL_MAX_MS};
+use overlane_core::replay::record::*;
+use overlane_core::replay::*;
+use overlane_core::signal::{OFFER_GUARD_MAX, SIGNAL_TTL_DEFAULT_MS, SIGNAL_TTL_MAX_MS};
+use overlane_core::transaction::{HOP_BUDGET_MAX, PROOF_TTL_DEFAULT_MS, PROOF_TTL_MAX_MS};
+use overlane_core::wire::bounds::*;
+use overlane_core::wire::cbor::DEPTH_MAX;
 
 /// The workspace's folder.
 fn root() -> PathBuf {
@@ -81,4 +96,219 @@ fn every_law_of_a_paper_cites_a_test() {
             assert!(!cited(statement).is_empty(), "{}: {words}", paper.display());
         }
     }
+}
+
+/// The protocol page's part under this heading, up to the next of its level.
+fn part<'a>(text: &'a str, heading: &str) -> &'a str {
+    let start = format!("\n{heading}\n");
+    let (_, part) = text
+        .split_once(start.as_str())
+        .expect("the heading is there");
+    let level = heading.split(' ').next().unwrap();
+    part.split(format!("\n{level} ").as_str()).next().unwrap()
+}
+
+/// The page without the part that `lane` checks itself.
+fn page() -> String {
+    let page = fs::read_to_string(root().join("docs/protocol.md")).unwrap();
+    page.split("\n## Links and lanes\n")
+        .next()
+        .unwrap()
+        .to_owned()
+}
+
+macro_rules! named {
+    ($($name:ident),* $(,)?) => {
+        vec![$((stringify!($name), u64::try_from($name).unwrap())),*]
+    };
+}
+
+#[test]
+fn the_page_tells_every_bound_as_it_is() {
+    let page = page();
+    let sections: [(&str, Vec<(&str, u64)>); 6] = [
+        (
+            "## Bytes",
+            named![FRAME_MAX_BYTES, CONTROL_FRAME_MAX_BYTES, DEPTH_MAX],
+        ),
+        (
+            "## Identity",
+            named![
+                CLOCK_SKEW_MS,
+                DELEGATION_TTL_DEFAULT_MS,
+                DELEGATION_TTL_MAX_MS
+            ],
+        ),
+        (
+            "## Transactions and payloads",
+            named![
+                DATA_MAX_BYTES,
+                PAYLOAD_OVERHEAD_MAX_BYTES,
+                NAMESPACE_MAX_BYTES,
+                PROOF_TTL_DEFAULT_MS,
+                PROOF_TTL_MAX_MS,
+                HOP_BUDGET_MAX,
+            ],
+        ),
+        (
+            "## Replay",
+            named![
+                WINDOW_SLOTS,
+                LEASE_SEQUENCES,
+                RESERVATION_MAX,
+                START_SHIFT,
+                LEASE_LIFE_MS,
+                SIGN_WITHIN_MS,
+                STREAM_CAPACITY,
+                SLOTS,
+                SLOT_FLOOR,
+                SLOT_POOL,
+                INBOX_SHARE,
+                OWN_SHARE,
+                QUOTA_RECORDS,
+                CUSTODY_CAPACITY,
+                VOLATILE_STREAMS,
+                DELEGATING_NAMESPACES,
+                FORK_LOG_CAPACITY,
+                HEADER_RING_CAPACITY,
+                HEADER_MAX_BYTES,
+                EVIDENCE_MAX_BYTES,
+                PENDING_MAX,
+                MAIL_LIFE_MAX_MS,
+                RIPE_MS,
+                WITNESS_WITHIN_MS,
+                WITNESS_LIFE_MS,
+            ],
+        ),
+        (
+            "## Durable records",
+            named![
+                STREAM_RECORD_MAX_BYTES,
+                FORK_RECORD_MAX_BYTES,
+                DELTA_OPS_MAX
+            ],
+        ),
+        (
+            "## Offers and answers",
+            named![
+                SDP_MAX_BYTES,
+                SIGNAL_MAX_BYTES,
+                SIGNAL_TTL_DEFAULT_MS,
+                SIGNAL_TTL_MAX_MS,
+                OFFER_GUARD_MAX,
+            ],
+        ),
+    ];
+    for (heading, bounds) in sections {
+        let table = part(part(&page, heading), "### Bounds");
+        for (name, value) in &bounds {
+            let row = format!("| `{name}` | {value} |");
+            assert!(table.contains(&row), "{heading}: no row {row}");
+        }
+        let rows = table.lines().filter(|line| line.starts_with("| `"));
+        assert_eq!(rows.count(), bounds.len(), "{heading}");
+    }
+}
+
+/// Every string in quotes of this kind in the crate's sources.
+fn quoted(source: &str, is_one: impl Fn(&str) -> bool) -> BTreeSet<&str> {
+    let strings = source.split('"').skip(1);
+    strings.filter(|it| is_one(it)).collect()
+}
+
+#[test]
+fn the_page_names_every_context_and_every_code() {
+    let page = page();
+    let sources = files(&root().join("crates/core/src"), ".rs");
+    let sources = sources.iter().map(|it| fs::read_to_string(it).unwrap());
+    let source: String = sources.collect();
+    let lower = |it: &str| it.chars().all(|c| c.is_ascii_lowercase() || c == '_');
+    let is_code = |it: &str| match it.split_once('/') {
+        Some((area, reason)) => {
+            let by_lane = ["link", "lane"].contains(&area);
+            !by_lane && lower(area) && lower(reason) && !area.is_empty() && !reason.is_empty()
+        }
+        None => false,
+    };
+    let codes = quoted(&source, is_code);
+    assert!(codes.len() > 70, "{codes:?}");
+    let is_context = |it: &str| {
+        let words = it.strip_prefix("overlane ");
+        words.is_some_and(|it| it.chars().all(|c| c.is_ascii_lowercase() || c == ' '))
+    };
+    let contexts = quoted(&source, is_context);
+    assert!(contexts.len() > 10, "{contexts:?}");
+    let named: BTreeSet<_> = page.split('`').skip(1).step_by(2).collect();
+    for name in codes.iter().chain(&contexts) {
+        assert!(named.contains(name), "{name} is not on the page");
+    }
+    let areas: BTreeSet<_> = codes
+        .iter()
+        .filter_map(|it| it.split_once('/'))
+        .map(|it| it.0)
+        .collect();
+    let is_ours = |it: &str| {
+        it.split_once('/')
+            .is_some_and(|(area, _)| areas.contains(area))
+    };
+    for code in named.into_iter().filter(|it| is_code(it) && is_ours(it)) {
+        assert!(
+            codes.contains(code),
+            "the page names {code}, which is no code"
+        );
+    }
+}
+
+#[test]
+fn every_test_that_the_page_names_exists() {
+    let (page, tests) = (page(), tests());
+    let mut named = 0;
+    for laws in page.split("\n### Laws\n").skip(1) {
+        let laws = laws.split("\n#").next().unwrap();
+        for name in laws.split('`').skip(1).step_by(2) {
+            assert!(tests.contains(name), "no test {name}");
+            named += 1;
+        }
+    }
+    assert!(named > 40);
+}
+
+#[test]
+fn the_page_shows_the_golden_bytes() {
+    let page = page();
+    let golden = |bytes: &'static str, name: &str| -> &'static str {
+        let mut lines = bytes.lines().filter_map(|it| it.rsplit_once(' '));
+        lines.find(|(of, _)| *of == name).expect("it is there").1
+    };
+    let identity = include_str!("data/identity_golden.txt");
+    let transaction = include_str!("data/transaction_golden.txt");
+    let shown: Vec<String> = page
+        .split("```")
+        .skip(1)
+        .step_by(2)
+        .map(bytes_shown)
+        .collect();
+    for bytes in [
+        golden(identity, "ed25519 delegation"),
+        golden(transaction, "frame"),
+    ] {
+        assert!(
+            shown.iter().any(|it| it == bytes),
+            "{bytes} is not on the page"
+        );
+    }
+    for digest in [
+        golden(identity, "ed25519 digest"),
+        golden(transaction, "digest"),
+    ] {
+        assert!(page.contains(digest), "{digest} is not on the page");
+    }
+}
+
+/// The hexadecimal digits of a block, whose comments stand behind three spaces.
+fn bytes_shown(block: &str) -> String {
+    let lines = block.lines().filter_map(|line| line.split("   ").next());
+    lines
+        .flat_map(|it| it.chars().filter(|c| *c != ' '))
+        .collect()
 }
