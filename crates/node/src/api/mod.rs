@@ -8,20 +8,28 @@
 //! | `POST /v1/offer_again` with [`OfferAgainRequest`] | [`SendReceipt`] of the bytes offered |
 //! | `GET /v1/peers` | [`PeersReport`] |
 //! | `POST /v1/peers`, `DELETE /v1/peers` with [`PeerRequest`] | [`PeerChanged`] |
-//! | `GET /v1/messages` | a [`TakenMessage`] a line, taken as it is read |
 //! | `GET /v1/events` | an [`EventLine`] a line |
+//! | `GET /v1/watch` | the same, and with it the right to take messages while it is read |
+//! | `POST /v1/take` with [`TakeRequest`] | [`TakenMessage`], once there is one |
 //!
 //! Everything else is answered with [`Refusal`]. The socket has mode 0600, and a process of
 //! another user is refused by its credentials.
 
 mod client;
+mod error;
+mod report;
+mod server;
 mod socket;
+mod streams;
 mod types;
 
 pub use client::{Client, ClientError, Lines};
+pub use error::ApiError;
+pub use report::verdict_word;
+pub use server::{LocalApi, OpenedStore};
 pub use socket::{LocalListener, bind};
 pub use types::{
     Cause, ClassName, EventLine, FaultName, Identity, LinkReport, OfferAgainRequest, PeerChanged,
     PeerReport, PeerRequest, PeersReport, QueueReport, Refusal, SendReceipt, SendRequest,
-    StatusReport, StoreReport, TakenMessage,
+    StatusReport, StoreReport, TakeRequest, TakenMessage,
 };

@@ -2,6 +2,8 @@
 //! stream is written `network:origin>destination/class`.
 
 use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
 
 use overlane_core::identity::AccountKey;
 use overlane_core::{Class, Fault, NetworkId};
@@ -182,6 +184,14 @@ pub struct QueueReport {
     pub high_water: usize,
 }
 
+/// Takes one message.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TakeRequest {
+    /// The number that the stream of `GET /v1/watch` began with.
+    pub watch: u64,
+}
+
 /// An admitted message, taken.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TakenMessage {
@@ -195,7 +205,7 @@ pub struct TakenMessage {
     pub sequence: u64,
     /// The transaction's digest.
     pub digest: String,
-    /// How it entered the window: `first`, `advance` or `late`.
+    /// How it entered the window: `First`, `Advance` or `Late`.
     pub verdict: String,
     /// What an application message is about.
     pub namespace: Option<String>,
@@ -210,7 +220,11 @@ pub struct TakenMessage {
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum EventLine {
     /// The stream of events has begun: what happens from here on is in it.
-    Watching,
+    Watching {
+        /// The number to take messages with, where that right comes with the stream.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        watch: Option<u64>,
+    },
     /// A link was admitted.
     LinkUp {
         /// The link.
@@ -337,6 +351,23 @@ pub enum ClassName {
     /// Application.
     #[default]
     Application,
+}
+
+impl fmt::Display for ClassName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(Class::from(*self).name())
+    }
+}
+
+impl FromStr for ClassName {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let class = Class::ALL.into_iter().find(|class| class.name() == name);
+        class
+            .map(Self::from)
+            .ok_or_else(|| format!("\"{name}\" is no class"))
+    }
 }
 
 impl From<ClassName> for Class {

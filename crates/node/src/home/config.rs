@@ -23,7 +23,7 @@ const DEFAULT_NETWORK: NetworkId = NetworkId(1);
 const DEFAULT_LISTEN: &str = "127.0.0.1:7420";
 
 /// How replay records are kept unless the operator chose.
-const DEFAULT_STORE: StoreKind = StoreKind::Files;
+const DEFAULT_STORE: StoreKind = StoreKind::Journal;
 
 /// What the operator chose.
 #[derive(Debug, Clone, PartialEq)]
@@ -132,7 +132,9 @@ network = {network}
 # (the default, {DEFAULT_LISTEN}) only nodes on this machine can; port 0 takes any free port.
 listen = "{listen}"
 
-# How the replay records are kept. "files": one file a record, in the folder "replay" of this home.
+# How the replay records are kept, in the folder "replay" of this home. "journal" (the default): one
+# append a batch, and a snapshot; "files": one file a record. A folder of one kind is not opened as
+# the other.
 store = "{store}"
 
 # The nodes to stay linked to, as ["http://HOST:PORT", …]. `overlane peer add` and
@@ -230,7 +232,7 @@ impl FromStr for StoreName {
 
     fn from_str(name: &str) -> Result<Self, String> {
         let kind = StoreKind::from_name(name).map(Self);
-        kind.ok_or_else(|| format!("\"{name}\" is no store; there is \"files\""))
+        kind.ok_or_else(|| format!("\"{name}\" is no store; there is \"journal\" and \"files\""))
     }
 }
 

@@ -17,10 +17,13 @@ mod error;
 mod files;
 mod key;
 mod lock;
+mod store;
 
 use std::path::{Path, PathBuf};
 
 use overlane_core::identity::Account;
+use overlane_core::store::StoreError;
+use overlane_storage_native::{StoreAdmin, StoreKind};
 
 pub use config::{Config, LogFilter, check_peer_url};
 pub use error::HomeError;
@@ -144,6 +147,14 @@ impl Home {
     /// As [`Home::config`], and what the file system refuses.
     pub fn drop_peer(&self, url: &str) -> Result<bool, HomeError> {
         self.edit_peers(|peers| peers.retain(|peer| peer != url), url, true)
+    }
+
+    /// Opens the replay store, and makes it if there is none.
+    ///
+    /// # Errors
+    /// [`StoreError`]: without its store a node neither sends nor admits anything.
+    pub fn open_store(&self, kind: StoreKind) -> Result<Box<dyn StoreAdmin>, StoreError> {
+        store::open(&self.store_path(), kind)
     }
 
     /// Takes the home for this process. The lock lasts as long as the value.

@@ -1,0 +1,197 @@
+//! What the node says of itself, in the API's words.
+
+use std::collections::BTreeMap;
+
+use overlane_core::identity::AccountKey;
+use overlane_core::replay::{self, Verdict};
+
+use super::types::{
+    Cause, ClassName, EventLine, Identity, LinkReport, PeerReport, QueueReport, StatusReport,
+    StoreReport, TakenMessage,
+};
+use crate::link::LinkStatus;
+use crate::peer::Counters;
+use crate::{Delivery, Event, PeerState, PeerStatus, Status, StoreStatus};
+use overlane_core::transaction::Message;
+
+/// A verdict as it is shown and as programs read it.
+pub const fn verdict_word(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::First => "First",
+        Verdict::Advance { .. } => "Advance",
+        Verdict::Late => "Late",
+        Verdict::Replay => "Replay",
+        Verdict::Fork { .. } => "Fork",
+        Verdict::Stale { .. } => "Stale",
+    }
+}
+
+pub(super) fn status(
+    account: &AccountKey,
+    home: String,
+    store: StoreReport,
+    links: &[LinkStatus],
+    status: &Status,
+) -> StatusReport {
+    let queues = status.queues.iter().map(|queue| QueueReport {
+        class: queue.class.into(),
+        held: queue.held,
+        high_water: queue.high_water,
+    });
+    StatusReport {
+        identity: Identity::of(account, status.network),
+        home,
+        url: status.url.clone(),
+        uptime_ms: status.uptime_ms,
+        delegation_ends_ms: status.delegation_ends_ms,
+        store,
+        links: links.iter().map(link).collect(),
+        peers: status.peers.iter().map(peer).collect(),
+        queues: queues.collect(),
+        pending_sends: status.pending_sends,
+        counters: counters(&status.counters),
+        refused: owned(&status.counters.refused),
+        sends_refused: owned(&status.counters.sends_refused),
+        replay: replay_counters(&status.replay),
+    }
+}
+
+/// The store's state; kind and path are the daemon's to say.
+pub(super) fn store(store: &StoreStatus) -> StoreReport {
+    let (state, error) = match store {
+        StoreStatus::Absent => ("absent", None),
+        StoreStatus::Durable => ("durable", None),
+        StoreStatus::Failed(error) => ("failed", Some(Cause::of(error))),
+    };
+    StoreReport {
+        kind: String::new(),
+        path: String::new(),
+        state: state.to_owned(),
+        error,
+    }
+}
+
+pub(super) fn peer(peer: &PeerStatus) -> PeerReport {
+    let state = match peer.state {
+        PeerState::Dialing => "dialing",
+        PeerState::Linked => "linked",
+        PeerState::Waiting => "waiting",
+    };
+    let error = peer.last_error.as_ref().map(|(code, message)| Cause {
+        error: (*code).to_owned(),
+        message: message.clone(),
+    });
+    PeerReport {
+        url: peer.url.clone(),
+        did: peer.did.map(|did| did.to_string()),
+        state: state.to_owned(),
+        error,
+    }
+}
+
+pub(super) fn message(delivery: &Delivery) -> TakenMessage {
+    let payload = delivery.item();
+    let message = payload.message();
+    let namespace = match message {
+        Message::Application { namespace, .. } => Some(namespace.as_str().to_owned()),
+        _ => None,
+    };
+    TakenMessage {
+        stream: payload.stream().to_string(),
+        origin: payload.origin().to_string(),
+        class: payload.class().into(),
+        sequence: payload.sequence(),
+        digest: payload.digest().to_string(),
+        verdict: verdict_word(delivery.verdict()).to_owned(),
+        namespace,
+        text: std::str::from_utf8(message.body()).ok().map(str::to_owned),
+        body: hex::encode(message.body()),
+    }
+}
+
+pub(super) fn event(event: &Event) -> EventLine {
+    match event {
+        Event::LinkUp { link, peer } => EventLine::LinkUp {
+            link: link.0,
+            peer: peer.to_string(),
+        },
+        Event::LinkDown { link, peer, reason } => EventLine::LinkDown {
+            link: link.0,
+            peer: peer.to_string(),
+            reason: reason.clone(),
+        },
+        Event::Admitted {
+            stream,
+            sequence,
+            digest,
+            verdict,
+        } => EventLine::Admitted {
+            stream: stream.to_string(),
+            sequence: *sequence,
+            digest: digest.to_string(),
+            verdict: verdict_word(*verdict).to_owned(),
+        },
+        Event::Refused {
+            link,
+            peer,
+            class,
+            refusal,
+        } => {
+            let Cause { error, message } = Cause::of(refusal);
+            EventLine::Refused {
+                link: link.0,
+                peer: peer.to_string(),
+                class: ClassName::from(*class),
+                error,
+                message,
+            }
+        }
+        Event::StoreFailed { error } => {
+            let Cause { error, message } = Cause::of(error);
+            EventLine::StoreFailed { error, message }
+        }
+    }
+}
+
+fn link(link: &LinkStatus) -> LinkReport {
+    LinkReport {
+        link: link.link.0,
+        peer: link.peer.to_string(),
+        dialed_url: link.dialed_url.clone(),
+    }
+}
+
+fn counters(counters: &Counters) -> BTreeMap<String, u64> {
+    let Counters {
+        frames_received,
+        dispatched,
+        sent,
+        offered_again,
+        refused: _,
+        sends_refused: _,
+    } = counters;
+    let named = [
+        ("frames_received", frames_received),
+        ("dispatched", dispatched),
+        ("sent", sent),
+        ("offered_again", offered_again),
+    ];
+    let named = named.into_iter();
+    named
+        .map(|(name, count)| (name.to_owned(), *count))
+        .collect()
+}
+
+fn replay_counters(counters: &replay::Counters) -> BTreeMap<String, u64> {
+    let named = counters.iter();
+    named
+        .map(|(name, count)| (name.to_owned(), count))
+        .collect()
+}
+
+fn owned(table: &BTreeMap<&'static str, u64>) -> BTreeMap<String, u64> {
+    let entries = table.iter();
+    entries
+        .map(|(code, count)| ((*code).to_owned(), *count))
+        .collect()
+}

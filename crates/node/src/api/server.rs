@@ -1,0 +1,246 @@
+//! The daemon's end of the local API.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::rejection::JsonRejection;
+use axum::extract::{DefaultBodyLimit, State};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use overlane_core::identity::AccountKey;
+use overlane_core::transaction::{Message, Namespace, Payload};
+use overlane_core::{Class, Did};
+use tokio::sync::{Mutex, watch};
+use tokio::task::{JoinHandle, spawn_blocking};
+
+use super::error::ApiError;
+use super::socket::LocalListener;
+use super::types::{
+    OfferAgainRequest, PeerChanged, PeerReport, PeerRequest, PeersReport, SendReceipt, SendRequest,
+    StatusReport, StoreReport,
+};
+use super::{report, streams};
+use crate::home::{Home, check_peer_url};
+use crate::{Node, Receipt};
+
+/// The longest body of a request: the longest signed frame in hexadecimal, and what surrounds it.
+const REQUEST_MAX_BYTES: usize = 256 << 10;
+
+/// How long answers under way may take once the API is told to stop.
+const STOP_WITHIN: Duration = Duration::from_secs(2);
+
+/// The local API of a running node.
+#[derive(Debug)]
+pub struct LocalApi {
+    stop: watch::Sender<bool>,
+    server: JoinHandle<()>,
+}
+
+impl LocalApi {
+    /// Answers on `listener` for `node`, whose home is `home` and whose store was opened as
+    /// `store` says.
+    pub fn serve(listener: LocalListener, node: Node, home: Home, store: OpenedStore) -> Self {
+        let (stop, stopping) = watch::channel(false);
+        let daemon = Daemon {
+            node,
+            home,
+            store,
+            stopping: stopping.clone(),
+            watching: streams::Watching::new(),
+            editing: Mutex::new(()),
+        };
+        let server = axum::serve(listener, router(Arc::new(daemon)));
+        let server = server.with_graceful_shutdown(stopped(stopping));
+        let server = tokio::spawn(async move {
+            if let Err(error) = server.await {
+                tracing::error!(%error, "the local API answers no more");
+            }
+        });
+        Self { stop, server }
+    }
+
+    /// Takes no more requests, ends streams of answers, and lets other answers end.
+    pub async fn shutdown(mut self) {
+        self.stop.send_replace(true);
+        if tokio::time::timeout(STOP_WITHIN, &mut self.server)
+            .await
+            .is_err()
+        {
+            self.server.abort();
+        }
+    }
+}
+
+/// Which replay store a daemon opened.
+#[derive(Debug, Clone)]
+pub struct OpenedStore {
+    /// Its kind's name.
+    pub kind: String,
+    /// Its folder.
+    pub path: String,
+}
+
+/// What every answer is made from.
+pub(super) struct Daemon {
+    pub(super) node: Node,
+    home: Home,
+    store: OpenedStore,
+    pub(super) stopping: watch::Receiver<bool>,
+    pub(super) watching: streams::Watching,
+    /// Held while the configured peers are read, changed and written.
+    editing: Mutex<()>,
+}
+
+type Shared = State<Arc<Daemon>>;
+
+type Answer<T> = Result<Json<T>, ApiError>;
+
+/// A request's body, or why it is none.
+type Asked<T> = Result<Json<T>, JsonRejection>;
+
+fn router(daemon: Arc<Daemon>) -> Router {
+    Router::new()
+        .route("/v1/status", get(status))
+        .route("/v1/send", post(send))
+        .route("/v1/offer_again", post(offer_again))
+        .route("/v1/peers", get(peers).post(add_peer).delete(drop_peer))
+        .route("/v1/watch", get(streams::watch))
+        .route("/v1/take", post(streams::take))
+        .route("/v1/events", get(streams::events))
+        .fallback(|| async { ApiError::NoSuchRequest })
+        .method_not_allowed_fallback(|| async { ApiError::NoSuchRequest })
+        .layer(DefaultBodyLimit::max(REQUEST_MAX_BYTES))
+        .with_state(daemon)
+}
+
+async fn status(State(daemon): Shared) -> Answer<StatusReport> {
+    let status = daemon.node.status().await?;
+    let store = StoreReport {
+        kind: daemon.store.kind.clone(),
+        path: daemon.store.path.clone(),
+        ..report::store(&status.store)
+    };
+    let home = daemon.home.dir().display().to_string();
+    let account = daemon.node.account();
+    let links = daemon.node.links();
+    Ok(Json(report::status(&account, home, store, &links, &status)))
+}
+
+async fn send(State(daemon): Shared, asked: Asked<SendRequest>) -> Answer<SendReceipt> {
+    let Json(asked) = asked?;
+    let destination = destination(&asked.destination)?;
+    let body = bytes("body", &asked.body)?;
+    let message = match Class::from(asked.class) {
+        Class::Control => Message::Control(&body),
+        Class::Storage => Message::Storage(&body),
+        Class::E2e => Message::E2e(&body),
+        Class::Application => Message::Application {
+            namespace: Namespace::new(&asked.namespace).map_err(ApiError::Namespace)?,
+            body: &body,
+        },
+    };
+    daemon.wait_for(destination, asked.wait_ms).await;
+    Ok(receipt(daemon.node.send(destination, message).await?))
+}
+
+async fn offer_again(
+    State(daemon): Shared,
+    asked: Asked<OfferAgainRequest>,
+) -> Answer<SendReceipt> {
+    let Json(asked) = asked?;
+    let signed = bytes("signed", &asked.signed)?;
+    // Bytes that are no payload are the node's to refuse.
+    if let Ok(payload) = Payload::from_frame(&signed) {
+        let destination = payload.transaction().destination();
+        daemon.wait_for(destination, asked.wait_ms).await;
+    }
+    Ok(receipt(daemon.node.offer_again(signed).await?))
+}
+
+async fn peers(State(daemon): Shared) -> Json<PeersReport> {
+    let peers = daemon.node.peers();
+    let peers: Vec<PeerReport> = peers.iter().map(report::peer).collect();
+    Json(PeersReport { peers })
+}
+
+async fn add_peer(State(daemon): Shared, asked: Asked<PeerRequest>) -> Answer<PeerChanged> {
+    let Json(PeerRequest { url }) = asked?;
+    check_peer_url(&url).map_err(|cause| ApiError::BadPeerUrl { cause })?;
+    let _editing = daemon.editing.lock().await;
+    let changed = daemon.edit_peers(url.clone(), Edit::Add).await?;
+    daemon.node.add_peer(&url)?;
+    Ok(Json(PeerChanged { url, changed }))
+}
+
+async fn drop_peer(State(daemon): Shared, asked: Asked<PeerRequest>) -> Answer<PeerChanged> {
+    let Json(PeerRequest { url }) = asked?;
+    let _editing = daemon.editing.lock().await;
+    let configured = daemon.edit_peers(url.clone(), Edit::Drop).await?;
+    let kept = daemon.node.drop_peer(&url).await;
+    let changed = configured || kept;
+    Ok(Json(PeerChanged { url, changed }))
+}
+
+#[derive(Clone, Copy)]
+enum Edit {
+    Add,
+    Drop,
+}
+
+impl Daemon {
+    /// Waits until a link to `destination` is up, and at most `wait_ms`. What comes of it the
+    /// node says when it is asked to send.
+    async fn wait_for(&self, destination: Did, wait_ms: u64) {
+        if destination == self.node.did() {
+            return;
+        }
+        let wait = Duration::from_millis(wait_ms);
+        let mut stopping = self.stopping.clone();
+        let linked = tokio::time::timeout(wait, self.node.linked(destination));
+        tokio::select! {
+            _ = linked => {}
+            _ = stopping.wait_for(|stopping| *stopping) => {}
+        }
+    }
+
+    /// Changes the list in the configuration, off the asynchronous workers; whether it is
+    /// another list now.
+    async fn edit_peers(&self, url: String, edit: Edit) -> Result<bool, ApiError> {
+        let home = self.home.clone();
+        let edited = spawn_blocking(move || match edit {
+            Edit::Add => home.add_peer(&url),
+            Edit::Drop => home.drop_peer(&url),
+        });
+        let edited = edited.await.map_err(|_| ApiError::Stopping)?;
+        Ok(edited?)
+    }
+}
+
+async fn stopped(mut stopping: watch::Receiver<bool>) {
+    // Ends as well when nobody is left who could say so.
+    let _ = stopping.wait_for(|stopping| *stopping).await;
+}
+
+fn receipt(receipt: Receipt) -> Json<SendReceipt> {
+    Json(SendReceipt {
+        stream: receipt.stream.to_string(),
+        sequence: receipt.sequence,
+        digest: receipt.digest.to_string(),
+        signed: hex::encode(&receipt.signed),
+    })
+}
+
+fn destination(text: &str) -> Result<Did, ApiError> {
+    if let Ok(did) = text.parse() {
+        return Ok(did);
+    }
+    let key: Result<AccountKey, _> = text.parse();
+    key.map(|key| key.did())
+        .map_err(|_| ApiError::BadDestination {
+            text: text.chars().take(100).collect(),
+        })
+}
+
+fn bytes(field: &'static str, text: &str) -> Result<Vec<u8>, ApiError> {
+    hex::decode(text).map_err(|_| ApiError::NotHex { field })
+}
