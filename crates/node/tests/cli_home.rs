@@ -70,7 +70,7 @@ fn cli_init_explains_every_key_of_the_configuration() {
 #[test]
 fn cli_a_home_without_a_node_says_what_to_type() {
     let place = Place::new();
-    for command in ["id"] {
+    for command in ["id", "run"] {
         let refusal = place
             .overlane([command, "--json"])
             .is_refused(2, "home/not_initialised");
@@ -98,7 +98,7 @@ fn cli_a_key_that_others_could_have_read_is_refused() {
     let key = place.home().join("account.key");
     for mode in [0o640, 0o604, 0o660, 0o700 | 0o001] {
         fs::set_permissions(&key, fs::Permissions::from_mode(mode)).expect("set");
-        for command in ["id"] {
+        for command in ["id", "run"] {
             let refusal = place
                 .overlane([command, "--json"])
                 .is_refused(4, "home/key_mode");
@@ -136,7 +136,7 @@ fn cli_a_mistake_in_the_configuration_is_shown_with_its_line() {
     let config = place.home().join("config.toml");
     fs::write(&config, "network = 1\n\nlistne = \"127.0.0.1:0\"\n").expect("written");
     let refusal = place
-        .overlane(["id", "--json"])
+        .overlane(["run", "--json"])
         .is_refused(2, "home/config");
     let message = refusal["message"].as_str().expect("words");
     assert!(message.contains("config.toml:3"), "{message}");
@@ -146,7 +146,12 @@ fn cli_a_mistake_in_the_configuration_is_shown_with_its_line() {
 #[test]
 fn cli_what_is_not_understood_is_a_usage_error() {
     let place = Place::new();
-    for typed in [&["frobnicate"][..], &["init", "--network", "x"], &[]] {
+    for typed in [
+        &["frobnicate"][..],
+        &["send"],
+        &["init", "--network", "x"],
+        &[],
+    ] {
         assert_eq!(place.overlane(typed).code, 2, "{typed:?}");
         let json: Vec<&str> = typed.iter().copied().chain(["--json"]).collect();
         place.overlane(json).is_refused(2, "cli/usage");
@@ -156,13 +161,41 @@ fn cli_what_is_not_understood_is_a_usage_error() {
 #[test]
 fn cli_every_command_has_help_with_an_example() {
     let place = Place::new();
-    for command in [&[][..], &["init"], &["id"]] {
+    for command in [
+        &[][..],
+        &["init"],
+        &["run"],
+        &["id"],
+        &["status"],
+        &["peer"],
+        &["peer", "add"],
+        &["peer", "list"],
+        &["peer", "drop"],
+        &["send"],
+        &["watch"],
+        &["demo"],
+    ] {
         let help = place.overlane(command.iter().copied().chain(["--help"]));
         assert_eq!(help.code, 0, "{help:?}");
         assert!(
             help.out.contains("Example: overlane"),
             "{command:?}: {}",
             help.out
+        );
+    }
+}
+
+#[test]
+fn cli_questions_without_a_daemon_say_how_to_start_one() {
+    let place = Place::with_node();
+    let did = "00".repeat(20);
+    for question in [&["status"][..], &["watch"], &["send", &did, "hello"]] {
+        let json: Vec<&str> = question.iter().copied().chain(["--json"]).collect();
+        let refusal = place.overlane(json).is_refused(5, "api/not_running");
+        assert!(
+            refusal["next"]
+                .as_str()
+                .is_some_and(|next| next.contains("overlane run"))
         );
     }
 }

@@ -3,10 +3,18 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
+use overlane_core::Class;
+use overlane_node::api::ClassName;
+use overlane_node::home::LogFilter;
+use overlane_storage_native::StoreKind;
 
 const OVERVIEW: &str = "\
-Example: overlane init
+Example: overlane demo                 three nodes tell the whole story in seconds
+         overlane init                 make an account and a configuration
+         overlane run                  run the node until Ctrl-C
+         overlane send DID \"hello\"     in another terminal: to a linked node
 
 Exit codes: 0 done, 1 negative answer, 2 usage, 3 refused by a bound, 4 store failed closed,
 5 unreachable.";
@@ -43,10 +51,43 @@ pub(super) enum Command {
     /// Make an account and a configuration in the home folder
     #[command(after_help = "Example: overlane --home /tmp/second init --listen 127.0.0.1:7421")]
     Init(Init),
+    /// Run the node until SIGINT or SIGTERM
+    #[command(after_help = "Example: overlane run --log info")]
+    Run(Run),
     /// Show who this node is: Did, did:key and PeerId
     #[command(after_help = "Example: overlane id --json")]
     Id,
+    /// Show what the running node knows: links, peers, streams, counters
+    #[command(after_help = "Example: overlane status --json")]
+    Status,
+    /// The nodes to stay linked to
+    #[command(
+        subcommand,
+        after_help = "Example: overlane peer add http://127.0.0.1:7421"
+    )]
+    Peer(Peer),
+    /// Sign a message, and send it to a linked node
+    #[command(after_help = SEND_HELP)]
+    Send(Send),
+    /// Print messages as they are admitted
+    ///
+    /// One watcher at a time takes messages; what is admitted while nobody watches waits, in a
+    /// bounded queue that holds its senders back when it is full. A message is taken once: what
+    /// was printed is not printed again.
+    #[command(after_help = "Example: overlane watch --count 1 --json")]
+    Watch(Watch),
+    /// Three nodes in one process show every verdict over real WebRTC on loopback
+    #[command(after_help = "Example: overlane demo --json")]
+    Demo,
 }
+
+const SEND_HELP: &str = "\
+Without TEXT and --file the body is read from standard input.
+
+Example: overlane send 0f1e2d3c4b5a69788796a5b4c3d2e1f00f1e2d3c \"hello\"
+         overlane send DID --file notes.txt --namespace notes
+         overlane send DID \"hello\" --keep signed.bin    keep the signed bytes,
+         overlane send --signed signed.bin              and offer them again: a replay";
 
 #[derive(Debug, Args)]
 pub(super) struct Init {
@@ -56,4 +97,90 @@ pub(super) struct Init {
     /// Where other nodes post their offers [default: 127.0.0.1:7420]
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub(super) listen: Option<SocketAddr>,
+    /// How the replay records are kept [default: journal]
+    #[arg(long, value_name = "KIND", value_parser = store_kind())]
+    pub(super) store: Option<StoreKind>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Run {
+    /// Listen here instead of where the configuration says
+    #[arg(long, env = "OVERLANE_LISTEN", value_name = "ADDRESS:PORT")]
+    pub(super) listen: Option<SocketAddr>,
+    /// Log this instead of what the configuration says: a level, or levels by target
+    #[arg(long, env = "OVERLANE_LOG", value_name = "FILTER")]
+    pub(super) log: Option<LogFilter>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Peer {
+    /// Stay linked to the node at URL; the configuration keeps it
+    #[command(after_help = "Example: overlane peer add http://127.0.0.1:7421")]
+    Add {
+        /// The node's address, as its `overlane run` shows it
+        url: String,
+    },
+    /// Show the nodes to stay linked to, and how each link is
+    #[command(after_help = "Example: overlane peer list --json")]
+    List,
+    /// Stay linked to the node at URL no longer, and close the link
+    #[command(after_help = "Example: overlane peer drop http://127.0.0.1:7421")]
+    Drop {
+        /// The address, as `overlane peer list` shows it
+        url: String,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Send {
+    /// The destination: 40 hexadecimal digits, or did:key:z…
+    #[arg(required_unless_present = "signed")]
+    pub(super) did: Option<String>,
+    /// The message's body
+    #[arg(conflicts_with = "file")]
+    pub(super) text: Option<String>,
+    /// Take the body from this file
+    #[arg(long, value_name = "FILE")]
+    pub(super) file: Option<PathBuf>,
+    /// What the message is about, for the application at the other end (at most 64 bytes)
+    #[arg(long, value_name = "NAME", default_value = "text")]
+    pub(super) namespace: String,
+    /// The traffic class to sign the message into
+    #[arg(long, value_name = "CLASS", value_parser = class_name(), default_value = "application")]
+    pub(super) class: ClassName,
+    /// Wait this long for a link to the destination
+    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
+    pub(super) wait: u16,
+    /// Keep the signed bytes in this file
+    #[arg(long, value_name = "FILE", conflicts_with = "signed")]
+    pub(super) keep: Option<PathBuf>,
+    /// Offer the signed bytes that --keep wrote to this file again, signing nothing
+    #[arg(
+        long,
+        value_name = "FILE",
+        conflicts_with_all = ["did", "text", "file", "namespace", "class"]
+    )]
+    pub(super) signed: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Watch {
+    /// End after this many messages
+    #[arg(long, value_name = "NUMBER")]
+    pub(super) count: Option<u64>,
+    /// Show links and refusals too
+    #[arg(long)]
+    pub(super) events: bool,
+}
+
+/// A traffic class by its name, with the names in the help.
+fn class_name() -> impl TypedValueParser<Value = ClassName> {
+    PossibleValuesParser::new(Class::ALL.map(Class::name)).try_map(|name| name.parse())
+}
+
+/// A store by its kind's name, with the names in the help.
+fn store_kind() -> impl TypedValueParser<Value = StoreKind> {
+    let names = [StoreKind::Journal, StoreKind::Files].map(StoreKind::name);
+    let known = |name: String| StoreKind::from_name(&name).ok_or("no such store");
+    PossibleValuesParser::new(names).try_map(known)
 }

@@ -24,6 +24,7 @@ pub(super) fn init(home: &Home, init: &Init, output: &Output) -> Result<Done, Fa
     let config = Config {
         network: init.network.map_or(default.network, NetworkId),
         listen: init.listen.unwrap_or(default.listen),
+        store: init.store.unwrap_or(default.store),
         ..default
     };
     let account = new_account()?;
@@ -46,13 +47,19 @@ pub(super) fn init(home: &Home, init: &Init, output: &Output) -> Result<Done, Fa
     Ok(Done::Yes)
 }
 
-fn new_account() -> Result<Account, Failure> {
+/// A new account.
+pub(super) fn new_account() -> Result<Account, Failure> {
     let mut seed = Zeroizing::new([0; 32]);
-    getrandom::fill(seed.as_mut_slice()).map_err(|cause| {
+    random(seed.as_mut_slice())?;
+    Ok(Account::ed25519(seed)?)
+}
+
+/// Fills `bytes` with what nobody can foresee.
+pub(super) fn random(bytes: &mut [u8]) -> Result<(), Failure> {
+    getrandom::fill(bytes).map_err(|cause| {
         let message = format!("the platform gives no randomness for a key: {cause}");
         Failure::new("cli/no_randomness", Fault::RefusedByBound, message)
-    })?;
-    Ok(Account::ed25519(seed)?)
+    })
 }
 
 /// Shows who the node is.

@@ -2,11 +2,19 @@
 //! [`output`], and between them each command is one function.
 
 mod args;
+mod demo;
 mod identity;
 mod output;
+mod peers;
 mod remedy;
+mod run;
+mod send;
+mod status;
+mod watch;
 
 use std::ffi::OsString;
+use std::future::Future;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -31,16 +39,30 @@ fn run(Cli { global, command }: Cli) -> ExitCode {
         json: global.json,
         overlane: "overlane".to_owned(),
     };
+    if let Command::Demo = command {
+        return output.end(demo::demo(&output));
+    }
     let home = match home(&global) {
         Ok(home) => home,
         Err(error) => return output.end(Err(error.into())),
     };
-    if let Some(dir) = &global.home {
+    // A home that the environment names is meant without saying so.
+    let by_environment = std::env::var_os("OVERLANE_HOME").map(PathBuf::from);
+    if let Some(dir) = global
+        .home
+        .filter(|dir| by_environment.as_ref() != Some(dir))
+    {
         output.overlane = format!("overlane --home {}", shell_word(&dir.to_string_lossy()));
     }
     let ended = match command {
         Command::Init(init) => identity::init(&home, &init, &output),
         Command::Id => identity::id(&home, &output),
+        Command::Run(run) => run::run(&home, run, &output),
+        Command::Status => status::status(&home, &output),
+        Command::Peer(peer) => peers::peer(&home, peer, &output),
+        Command::Send(send) => send::send(&home, send, &output),
+        Command::Watch(watch) => watch::watch(&home, &watch, &output),
+        Command::Demo => demo::demo(&output),
     };
     output.end(ended)
 }
@@ -48,6 +70,19 @@ fn run(Cli { global, command }: Cli) -> ExitCode {
 fn home(global: &Global) -> Result<Home, HomeError> {
     let named = global.home.as_ref();
     named.map_or_else(Home::default_for_user, |dir| Ok(Home::at(dir)))
+}
+
+/// Runs one question to the daemon on this thread.
+fn ask<T>(question: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    runtime.map_err(no_runtime)?.block_on(question)
+}
+
+fn no_runtime(cause: std::io::Error) -> Failure {
+    let message = format!("the platform gives no event queue: {cause}");
+    Failure::new("cli/no_runtime", Fault::Usage, message)
 }
 
 fn not_understood(error: &clap::Error, typed: &[OsString]) -> ExitCode {

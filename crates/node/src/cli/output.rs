@@ -5,6 +5,7 @@ use std::io::{self, ErrorKind, Write};
 use std::process::ExitCode;
 
 use overlane_core::{Coded, Fault};
+use overlane_node::api::ClientError;
 use serde::Serialize;
 use serde_json::json;
 
@@ -23,6 +24,8 @@ pub(super) struct Output {
 pub(super) enum Done {
     /// It did what was asked.
     Yes,
+    /// It answered, and the answer is no.
+    No,
 }
 
 impl Output {
@@ -52,6 +55,7 @@ impl Output {
     pub(super) fn end(&self, ended: Result<Done, Failure>) -> ExitCode {
         match ended {
             Ok(Done::Yes) => ExitCode::SUCCESS,
+            Ok(Done::No) => ExitCode::from(1),
             Err(failure) => self.failure(&failure),
         }
     }
@@ -106,6 +110,15 @@ impl Failure {
             code: code.into(),
             message: message.into(),
             exit: exit_code(fault),
+        }
+    }
+
+    /// No answer from the daemon, or its refusal.
+    pub(super) fn of_daemon(error: &ClientError) -> Self {
+        Self {
+            code: error.code().to_owned().into(),
+            message: error.to_string(),
+            exit: exit_code(error.fault()),
         }
     }
 

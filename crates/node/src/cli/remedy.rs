@@ -9,6 +9,16 @@ pub(super) fn remedy(code: &str, overlane: &str) -> Option<String> {
 
 const REMEDIES: &[(&str, &str)] = &[
     (
+        "api/bad_destination",
+        "the other node shows its Did: overlane id",
+    ),
+    (
+        "api/bad_peer_url",
+        "the other node's overlane run shows its URL",
+    ),
+    ("api/not_watching", "watch first: `{overlane} watch`"),
+    ("api/watched", "end the other `{overlane} watch` first"),
+    (
         "api/broken",
         "see whether the node still runs: `{overlane} status`; its log says why it ended",
     ),
@@ -48,5 +58,22 @@ const REMEDIES: &[(&str, &str)] = &[
     (
         "home/socket_path_too_long",
         "name a folder with a shorter path: --home DIR",
+    ),
+    (
+        "node/listen_in_use",
+        "listen on another port: `{overlane} run --listen 127.0.0.1:0`",
+    ),
+    (
+        "send/unreachable",
+        "stay linked to it: `{overlane} peer add URL`; see the links: `{overlane} peer list`",
+    ),
+    (
+        "store/io",
+        "see that the folder is there, is yours, and its disk is well; then `{overlane} run`",
+    ),
+    ("store/locked", "stop the process that has the store open"),
+    (
+        "store/wrong_kind",
+        "name that kind of store in config.toml; a store is never converted",
     ),
 ];

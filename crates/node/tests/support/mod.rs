@@ -32,8 +32,13 @@ impl Place {
 
     /// With a node that listens on any free port.
     pub(crate) fn with_node() -> Self {
+        Self::with_store("journal")
+    }
+
+    /// With a node that listens on any free port and keeps its records so.
+    pub(crate) fn with_store(kind: &str) -> Self {
         let place = Self::new();
-        let made = place.overlane(["init", "--listen", "127.0.0.1:0"]);
+        let made = place.overlane(["init", "--listen", "127.0.0.1:0", "--store", kind]);
         assert_eq!(made.code, 0, "{made:?}");
         place
     }

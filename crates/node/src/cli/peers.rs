@@ -1,0 +1,156 @@
+//! `peer add | list | drop`: the nodes to stay linked to.
+//!
+//! With a daemon these ask it; without one they edit the configuration, under the home's lock,
+//! for the next `run` to read.
+
+use axum::http::Method;
+use overlane_core::Fault;
+use overlane_node::api::{Client, ClientError, PeerChanged, PeerReport, PeerRequest, PeersReport};
+use overlane_node::home::{Home, check_peer_url};
+use serde::Serialize;
+
+use super::args::Peer;
+use super::ask;
+use super::output::{Done, Failure, Output};
+
+#[derive(Serialize)]
+struct Changed {
+    #[serde(flatten)]
+    changed: PeerChanged,
+    running: bool,
+}
+
+/// Does what was asked about peers.
+pub(super) fn peer(home: &Home, peer: Peer, output: &Output) -> Result<Done, Failure> {
+    match peer {
+        Peer::Add { url } => add(home, url, output),
+        Peer::Drop { url } => drop_peer(home, url, output),
+        Peer::List => list(home, output),
+    }
+}
+
+fn add(home: &Home, url: String, output: &Output) -> Result<Done, Failure> {
+    check_peer_url(&url).map_err(|cause| Failure::new("api/bad_peer_url", Fault::Usage, cause))?;
+    let asked = PeerRequest { url: url.clone() };
+    let running = change(home, Method::POST, &asked)?;
+    let answer = match running {
+        Some(changed) => Changed {
+            changed,
+            running: true,
+        },
+        None => without_daemon(home, &url, Home::add_peer)?,
+    };
+    output.answer(&answer, |answer| {
+        match (answer.changed.changed, answer.running) {
+            (true, true) => format!(
+                "{url} is a peer now; see how its link is: {} peer list",
+                output.overlane
+            ),
+            (true, false) => format!(
+                "{url} is a peer now; it is dialled by: {} run",
+                output.overlane
+            ),
+            (false, _) => format!("{url} is a peer already"),
+        }
+    })?;
+    Ok(Done::Yes)
+}
+
+fn drop_peer(home: &Home, url: String, output: &Output) -> Result<Done, Failure> {
+    let asked = PeerRequest { url: url.clone() };
+    let answer = match change(home, Method::DELETE, &asked)? {
+        Some(changed) => Changed {
+            changed,
+            running: true,
+        },
+        None => without_daemon(home, &url, Home::drop_peer)?,
+    };
+    output.answer(&answer, |answer| {
+        if answer.changed.changed {
+            format!("{url} is no peer any more")
+        } else {
+            format!(
+                "{url} is no peer; see those that are: {} peer list",
+                output.overlane
+            )
+        }
+    })?;
+    Ok(if answer.changed.changed {
+        Done::Yes
+    } else {
+        Done::No
+    })
+}
+
+fn list(home: &Home, output: &Output) -> Result<Done, Failure> {
+    let client = Client::of(home);
+    let answer = ask(async { only_if_running(client.get::<PeersReport>("/v1/peers").await) })?;
+    let peers = match answer {
+        Some(report) => report.peers,
+        None => configured(home)?,
+    };
+    output.answer(&PeersReport { peers }, |report| {
+        if report.peers.is_empty() {
+            return format!("no peers; add one: {} peer add URL", output.overlane);
+        }
+        let lines: Vec<String> = report.peers.iter().map(in_words).collect();
+        lines.join("\n")
+    })?;
+    Ok(Done::Yes)
+}
+
+pub(super) fn in_words(peer: &PeerReport) -> String {
+    let who = peer.did.as_deref().unwrap_or("");
+    let why = peer
+        .error
+        .as_ref()
+        .map(|cause| format!("\n    {} ({})", cause.message, cause.error));
+    let line = format!("{}  {}  {who}", peer.url, peer.state);
+    format!("{}{}", line.trim_end(), why.unwrap_or_default())
+}
+
+fn change(
+    home: &Home,
+    method: Method,
+    asked: &PeerRequest,
+) -> Result<Option<PeerChanged>, Failure> {
+    let client = Client::of(home);
+    ask(async { only_if_running(client.call(method, "/v1/peers", asked).await) })
+}
+
+/// `None` when no daemon runs, which here is no failure.
+fn only_if_running<T>(answer: Result<T, ClientError>) -> Result<Option<T>, Failure> {
+    match answer {
+        Ok(answer) => Ok(Some(answer)),
+        Err(ClientError::NotRunning { .. }) => Ok(None),
+        Err(error) => Err(Failure::of_daemon(&error)),
+    }
+}
+
+fn without_daemon(
+    home: &Home,
+    url: &str,
+    edit: impl FnOnce(&Home, &str) -> Result<bool, overlane_node::home::HomeError>,
+) -> Result<Changed, Failure> {
+    // Fails for a home that holds no node, before a file is made there.
+    home.require_account()?;
+    let _lock = home.lock()?;
+    Ok(Changed {
+        changed: PeerChanged {
+            url: url.to_owned(),
+            changed: edit(home, url)?,
+        },
+        running: false,
+    })
+}
+
+fn configured(home: &Home) -> Result<Vec<PeerReport>, Failure> {
+    home.require_account()?;
+    let peers = home.config()?.peers.into_iter().map(|url| PeerReport {
+        url,
+        did: None,
+        state: "stopped".to_owned(),
+        error: None,
+    });
+    Ok(peers.collect())
+}

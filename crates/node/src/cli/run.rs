@@ -1,0 +1,197 @@
+//! `run`: the daemon.
+
+use overlane_core::{Fault, NetworkId};
+use overlane_node::Node;
+use overlane_node::api::{self, Identity, LocalApi, OpenedStore};
+use overlane_node::home::{Config, Home, HomeLock, LogFilter};
+use overlane_storage_native::{StoreAdmin, StoreSummary};
+use serde::Serialize;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tracing_subscriber::Layer;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+
+use super::args::Run;
+use super::no_runtime;
+use super::output::{Done, Failure, Output};
+
+/// What a daemon says once it is up.
+#[derive(Serialize)]
+struct Up {
+    up: bool,
+    #[serde(flatten)]
+    identity: Identity,
+    url: Option<String>,
+    home: String,
+    store: StoreUp,
+    peers: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct StoreUp {
+    kind: &'static str,
+    path: String,
+    records: usize,
+    held_bytes: u64,
+    budget_bytes: u64,
+}
+
+/// Runs the node of this home until it is told to stop.
+pub(super) fn run(home: &Home, run: Run, output: &Output) -> Result<Done, Failure> {
+    let mut config = home.config()?;
+    config.listen = run.listen.unwrap_or(config.listen);
+    log_to_stderr(&run.log.unwrap_or(config.log.clone()));
+    let account = home.account()?;
+    let lock = home.lock()?;
+    // Opening reads and writes files: before the runtime, so on none of its workers.
+    let store = home.open_store(config.store)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build();
+    let runtime = runtime.map_err(no_runtime)?;
+    let node = Node::builder().network(config.network).account(account);
+    runtime.block_on(daemon(node, home, &lock, config, store, output))
+}
+
+async fn daemon(
+    node: overlane_node::NodeBuilder,
+    home: &Home,
+    lock: &HomeLock,
+    config: Config,
+    store: Box<dyn StoreAdmin>,
+    output: &Output,
+) -> Result<Done, Failure> {
+    // Before anything that a signal should end in order.
+    let mut stop = Stop::listen()?;
+    let listener = api::bind(home, lock)?;
+    let summary = store.summary();
+    let mut node = node.listen(config.listen).store(store);
+    for peer in &config.peers {
+        node = node.peer(peer);
+    }
+    let node = node.spawn().await?;
+    let opened = OpenedStore {
+        kind: summary.kind.name().to_owned(),
+        path: summary.folder.display().to_string(),
+    };
+    let api = LocalApi::serve(listener, node.clone(), home.clone(), opened);
+    let up = Up::of(&node, config.network, home, &summary, config.peers);
+    let told = output.answer(&up, |up| up.in_words(output));
+    if told.is_ok() {
+        stop.asked().await;
+    }
+    tokio::select! {
+        () = end(api, &node) => {}
+        // Whoever asks a second time does not want to wait for the order of things.
+        () = stop.asked() => {}
+    }
+    // A socket that leads nowhere is only a socket to be replaced.
+    let _ = std::fs::remove_file(home.socket_path());
+    told.map(|()| Done::Yes)
+}
+
+async fn end(api: LocalApi, node: &Node) {
+    api.shutdown().await;
+    node.shutdown().await;
+}
+
+impl Up {
+    fn of(
+        node: &Node,
+        network: NetworkId,
+        home: &Home,
+        store: &StoreSummary,
+        peers: Vec<String>,
+    ) -> Self {
+        Self {
+            up: true,
+            identity: Identity::of(&node.account(), network),
+            url: node.url().map(str::to_owned),
+            home: home.dir().display().to_string(),
+            store: StoreUp {
+                kind: store.kind.name(),
+                path: store.folder.display().to_string(),
+                records: store.records,
+                held_bytes: store.held_bytes,
+                budget_bytes: store.budget_bytes,
+            },
+            peers,
+        }
+    }
+
+    fn in_words(&self, output: &Output) -> String {
+        let Self {
+            identity,
+            url,
+            home,
+            store,
+            peers,
+            ..
+        } = self;
+        let Identity {
+            did,
+            did_key,
+            peer_id,
+            network,
+        } = identity;
+        let url = url.as_deref().unwrap_or("takes no offers");
+        let peers = match peers.as_slice() {
+            [] => "none configured".to_owned(),
+            peers => peers.join(", "),
+        };
+        let overlane = &output.overlane;
+        format!(
+            "node is up
+  did      {did}
+  did:key  {did_key}
+  peer id  {peer_id}
+  network  {network}
+  url      {url}
+  peers    {peers}
+  home     {home}
+  store    {} in {}: {} records, {} of {} bytes
+
+next, in other terminals:
+  {overlane} watch                     messages as they are admitted
+  {overlane} peer add URL              stay linked to the node at URL
+  {overlane} send DID \"hello\"          to a linked node
+Ctrl-C ends it.",
+            store.kind, store.path, store.records, store.held_bytes, store.budget_bytes
+        )
+    }
+}
+
+/// The signals that ask a daemon to end.
+struct Stop {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Stop {
+    fn listen() -> Result<Self, Failure> {
+        let listen = |kind| {
+            signal(kind).map_err(|cause| {
+                let message = format!("the platform gives no signals: {cause}");
+                Failure::new("cli/no_signals", Fault::Usage, message)
+            })
+        };
+        Ok(Self {
+            interrupt: listen(SignalKind::interrupt())?,
+            terminate: listen(SignalKind::terminate())?,
+        })
+    }
+
+    async fn asked(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
+    }
+}
+
+fn log_to_stderr(filter: &LogFilter) {
+    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    let log = tracing_subscriber::registry().with(lines.with_filter(filter.targets()));
+    // Fails only when there is a log already, which then stays.
+    let _ = log.try_init();
+}

@@ -1,0 +1,171 @@
+//! `send`: signs a message, or offers signed bytes again.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::path::Path;
+
+use axum::http::Method;
+use overlane_core::Fault;
+use overlane_core::wire::bounds::{DATA_MAX_BYTES, FRAME_MAX_BYTES};
+use overlane_node::api::{Client, OfferAgainRequest, SendReceipt, SendRequest};
+use overlane_node::home::Home;
+use serde::Serialize;
+
+use super::args::Send;
+use super::ask;
+use super::output::{Done, Failure, Output};
+
+#[derive(Serialize)]
+struct Sent {
+    stream: String,
+    sequence: u64,
+    digest: String,
+    kept: Option<String>,
+}
+
+/// Sends.
+pub(super) fn send(home: &Home, send: Send, output: &Output) -> Result<Done, Failure> {
+    let keep = send.keep.as_deref().map(Keep::open).transpose()?;
+    let receipt = match &send.signed {
+        Some(file) => offer_again(home, file, &send),
+        None => sign(home, &send),
+    };
+    let receipt = match (receipt, keep) {
+        (Ok(receipt), Some(keep)) => keep.write(&receipt).map(|()| receipt),
+        (Err(failure), Some(keep)) => {
+            keep.forget();
+            Err(failure)
+        }
+        (receipt, None) => receipt,
+    }?;
+    let sent = Sent {
+        stream: receipt.stream,
+        sequence: receipt.sequence,
+        digest: receipt.digest,
+        kept: send.keep.map(|path| path.display().to_string()),
+    };
+    output.answer(&sent, |sent| {
+        let again = if send.signed.is_some() { "offered again" } else { "signed" };
+        let mut text = format!(
+            "{again} as sequence {} of stream {}\n  digest  {}",
+            sent.sequence, sent.stream, sent.digest
+        );
+        if let Some(kept) = &sent.kept {
+            text += &format!("\n  kept    {kept}");
+        }
+        text + "\nThe link took it; what its destination says of it, shows there: overlane watch --events"
+    })?;
+    Ok(Done::Yes)
+}
+
+fn sign(home: &Home, send: &Send) -> Result<SendReceipt, Failure> {
+    let body = match (&send.text, &send.file) {
+        (Some(text), _) => text.clone().into_bytes(),
+        (None, Some(file)) => read(file, DATA_MAX_BYTES)?,
+        (None, None) => read_from(
+            io::stdin().lock(),
+            Path::new("standard input"),
+            DATA_MAX_BYTES,
+        )?,
+    };
+    let asked = SendRequest {
+        destination: send.did.clone().unwrap_or_default(),
+        namespace: send.namespace.clone(),
+        class: send.class.into(),
+        body: hex::encode(body),
+        wait_ms: wait_ms(send),
+    };
+    call(home, "/v1/send", &asked)
+}
+
+fn offer_again(home: &Home, file: &Path, send: &Send) -> Result<SendReceipt, Failure> {
+    let asked = OfferAgainRequest {
+        signed: hex::encode(read(file, FRAME_MAX_BYTES)?),
+        wait_ms: wait_ms(send),
+    };
+    call(home, "/v1/offer_again", &asked)
+}
+
+fn call(home: &Home, path: &str, asked: &impl Serialize) -> Result<SendReceipt, Failure> {
+    let client = Client::of(home);
+    ask(async {
+        let answer = client.call(Method::POST, path, asked).await;
+        answer.map_err(|error| Failure::of_daemon(&error))
+    })
+}
+
+fn wait_ms(send: &Send) -> u64 {
+    u64::from(send.wait) * 1_000
+}
+
+fn read(path: &Path, max_bytes: usize) -> Result<Vec<u8>, Failure> {
+    let file = File::open(path).map_err(unreadable(path))?;
+    read_from(file, path, max_bytes)
+}
+
+fn read_from(from: impl Read, name: &Path, max_bytes: usize) -> Result<Vec<u8>, Failure> {
+    let mut bytes = Vec::new();
+    let limit = u64::try_from(max_bytes).unwrap_or(u64::MAX);
+    let mut from = from.take(limit.saturating_add(1));
+    from.read_to_end(&mut bytes).map_err(unreadable(name))?;
+    if bytes.len() > max_bytes {
+        let message = format!("{} holds more than {max_bytes} bytes", name.display());
+        return Err(Failure::new(
+            "cli/too_large",
+            Fault::RefusedByBound,
+            message,
+        ));
+    }
+    Ok(bytes)
+}
+
+fn unreadable(path: &Path) -> impl Fn(io::Error) -> Failure {
+    move |cause| {
+        let message = format!("read {}: {cause}", path.display());
+        Failure::new("cli/read", Fault::Usage, message)
+    }
+}
+
+/// The file that is to keep the signed bytes. It is opened before anything is signed, so that
+/// nothing is sent whose bytes then cannot be kept; and written only then, so that a send that
+/// fails leaves an earlier file as it was.
+struct Keep<'a> {
+    path: &'a Path,
+    file: File,
+    was_there: bool,
+}
+
+impl<'a> Keep<'a> {
+    fn open(path: &'a Path) -> Result<Self, Failure> {
+        let was_there = fs::symlink_metadata(path).is_ok();
+        let mut options = File::options();
+        let file = options.write(true).create(true).truncate(false).open(path);
+        let file = file.map_err(|cause| unwritable(path, &cause, ""))?;
+        Ok(Self {
+            path,
+            file,
+            was_there,
+        })
+    }
+
+    fn write(mut self, receipt: &SendReceipt) -> Result<(), Failure> {
+        let bytes = hex::decode(&receipt.signed).unwrap_or_default();
+        let written = self
+            .file
+            .set_len(0)
+            .and_then(|()| self.file.write_all(&bytes));
+        written.map_err(|cause| unwritable(self.path, &cause, "; the message was sent"))
+    }
+
+    fn forget(self) {
+        if !self.was_there {
+            // An empty file that stays harms nobody.
+            let _ = fs::remove_file(self.path);
+        }
+    }
+}
+
+fn unwritable(path: &Path, cause: &io::Error, what_then: &str) -> Failure {
+    let message = format!("write {}: {cause}{what_then}", path.display());
+    Failure::new("cli/write", Fault::Usage, message)
+}

@@ -1,0 +1,92 @@
+//! `status`: what the running node knows.
+
+use std::collections::BTreeMap;
+
+use overlane_node::api::{Client, StatusReport};
+use overlane_node::home::Home;
+
+use super::output::{Done, Failure, Output};
+use super::{ask, peers};
+
+/// Shows it.
+pub(super) fn status(home: &Home, output: &Output) -> Result<Done, Failure> {
+    let client = Client::of(home);
+    let report = ask(async {
+        let report = client.get::<StatusReport>("/v1/status").await;
+        report.map_err(|error| Failure::of_daemon(&error))
+    })?;
+    output.answer(&report, in_words)?;
+    Ok(Done::Yes)
+}
+
+fn in_words(report: &StatusReport) -> String {
+    let StatusReport {
+        identity,
+        home,
+        url,
+        uptime_ms,
+        store,
+        links,
+        peers,
+        queues,
+        pending_sends,
+        counters,
+        refused,
+        sends_refused,
+        replay,
+        ..
+    } = report;
+    let mut text = format!(
+        "  did      {}\n  did:key  {}\n  peer id  {}\n  network  {}\n  url      {}\n  home     {home}\n  up       {} s\n  store    {} in {}: {}",
+        identity.did,
+        identity.did_key,
+        identity.peer_id,
+        identity.network,
+        url.as_deref().unwrap_or("takes no offers"),
+        uptime_ms / 1_000,
+        store.kind,
+        store.path,
+        store.state,
+    );
+    if let Some(cause) = &store.error {
+        text += &format!("\n           {} ({})", cause.message, cause.error);
+    }
+    text += &format!("\n\nlinks: {}", links.len());
+    for link in links {
+        let dialed = link.dialed_url.as_deref();
+        let way = dialed.map_or("dialled by it".to_owned(), |url| format!("at {url}"));
+        text += &format!("\n  {} {way}", link.peer);
+    }
+    text += &format!("\n\npeers: {}", peers.len());
+    for peer in peers {
+        text += &format!("\n  {}", peers::in_words(peer));
+    }
+    text += "\n\nadmitted and not taken:";
+    for queue in queues {
+        text += &format!(
+            "\n  {:<16} {:>10}  (at most {})",
+            queue.class, queue.held, queue.high_water
+        );
+    }
+    text += &format!("\n\nsends under way: {pending_sends}");
+    for (title, table) in [
+        ("counters", counters),
+        ("replay", replay),
+        ("refused frames", refused),
+        ("refused sends", sends_refused),
+    ] {
+        text += &counts(title, table);
+    }
+    text
+}
+
+fn counts(title: &str, table: &BTreeMap<String, u64>) -> String {
+    let happened = table.iter().filter(|(_, count)| **count > 0);
+    let lines: String = happened
+        .map(|(name, count)| format!("\n  {name:<28} {count:>10}"))
+        .collect();
+    if lines.is_empty() {
+        return lines;
+    }
+    format!("\n\n{title}:{lines}")
+}
