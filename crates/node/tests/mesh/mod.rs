@@ -1,0 +1,460 @@
+//! Many peers on virtual time: simulated links, a store each that crashes, and one seed that
+//! decides every interleaving. Nothing here waits for anything.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use overlane_core::identity::{
+    Account, DELEGATION_TTL_DEFAULT_MS, Delegatee, Delegation, Life, Signer, VerifyContext,
+};
+use overlane_core::replay::{Batch, BatchId, Now};
+use overlane_core::store::{RecordStore, StoreError};
+use overlane_core::transaction::{Data, Message, Namespace};
+use overlane_core::wire::cbor::to_vec;
+use overlane_core::{Class, Did, NetworkId, TransactionDigest, TxId};
+use overlane_node::link::LinkId;
+use overlane_node::peer::{
+    Delivery, Effect, Event, LaneAnswer, Outgoing, Peer, Receipt, SendError, SendId, VerifyJob,
+    VerifyTicket,
+};
+use overlane_storage_native::testkit::{MemoryStore, Seeded};
+use zeroize::Zeroizing;
+
+/// When every simulation begins, in milliseconds of Unix time.
+pub(crate) const START_MS: u64 = 1_900_000_000_000;
+
+/// The network of a mesh.
+pub(crate) const NETWORK: NetworkId = NetworkId(7);
+
+/// Frames that a simulated lane queues.
+const LANE_PLACES: usize = 24;
+
+/// Frames that a simulated lane lets be untaken at its far end.
+const LANE_CREDIT: usize = 16;
+
+/// One node of a mesh.
+pub(crate) struct SimNode {
+    pub(crate) did: Did,
+    pub(crate) signer: Arc<Signer>,
+    pub(crate) store: MemoryStore,
+    /// `None` while it is crashed.
+    peer: Option<Peer>,
+    jobs: Vec<(VerifyTicket, VerifyJob)>,
+    writing: Option<Batch>,
+    waiting: VecDeque<(Class, Delivery)>,
+    /// Whether its application takes what was dispatched.
+    pub(crate) takes: bool,
+    /// Everything its application ever took, over all its lives.
+    pub(crate) taken: Vec<Taken>,
+    pub(crate) sent: BTreeMap<SendId, Result<Receipt, SendError>>,
+    pub(crate) events: Vec<Event>,
+    pub(crate) batches: u64,
+    next_send: u64,
+}
+
+/// A message that an application took.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Taken {
+    pub(crate) class: Class,
+    pub(crate) sequence: u64,
+    pub(crate) digest: TransactionDigest,
+    pub(crate) body: Vec<u8>,
+}
+
+/// One direction of one lane.
+#[derive(Default)]
+struct Lane {
+    frames: VecDeque<Vec<u8>>,
+    untaken: usize,
+    refused: bool,
+}
+
+/// The nodes, the links between them, the time.
+pub(crate) struct Mesh {
+    pub(crate) nodes: Vec<SimNode>,
+    links: BTreeMap<LinkId, [usize; 2]>,
+    lanes: BTreeMap<(LinkId, usize, Class), Lane>,
+    next_link: u64,
+    pub(crate) now_ms: u64,
+    random: Seeded,
+}
+
+/// Something that can happen next.
+#[derive(Debug, Clone, Copy)]
+enum Step {
+    Deliver(LinkId, usize, Class),
+    Verify(usize, usize),
+    Write(usize),
+    Take(usize),
+}
+
+impl Mesh {
+    /// `count` nodes without links; `seed` decides every interleaving.
+    pub(crate) fn new(count: usize, seed: u64) -> Self {
+        let mut mesh = Self {
+            nodes: Vec::new(),
+            links: BTreeMap::new(),
+            lanes: BTreeMap::new(),
+            next_link: 0,
+            now_ms: START_MS,
+            random: Seeded::new(seed),
+        };
+        for index in 0..count {
+            let signer = signer(u8::try_from(index).unwrap(), NETWORK, START_MS);
+            let store = MemoryStore::new();
+            mesh.nodes.push(SimNode {
+                did: signer.did(),
+                signer,
+                store,
+                peer: None,
+                jobs: Vec::new(),
+                writing: None,
+                waiting: VecDeque::new(),
+                takes: true,
+                taken: Vec::new(),
+                sent: BTreeMap::new(),
+                events: Vec::new(),
+                batches: 0,
+                next_send: 0,
+            });
+            mesh.start(index, true);
+        }
+        mesh
+    }
+
+    pub(crate) fn now(&self) -> Now {
+        Now {
+            wall_ms: self.now_ms,
+            steady_ms: self.now_ms - START_MS,
+        }
+    }
+
+    /// Starts a crashed node over what its store holds; without a store if told so.
+    pub(crate) fn start(&mut self, index: usize, with_store: bool) {
+        let now = self.now();
+        let node = &mut self.nodes[index];
+        node.store.reopen();
+        let scan = with_store.then(|| node.store.scan().unwrap());
+        node.peer = Some(Peer::new(Arc::clone(&node.signer), scan, now));
+    }
+
+    /// The node loses everything but its store; a batch in flight becomes durable or not.
+    pub(crate) fn crash(&mut self, index: usize, batch_lands: bool) {
+        let node = &mut self.nodes[index];
+        if let Some(batch) = node.writing.take()
+            && batch_lands
+        {
+            node.store.write(&batch.changes).unwrap();
+        }
+        node.peer = None;
+        node.jobs.clear();
+        node.waiting.clear();
+        let held = self.links.iter().filter(|(_, ends)| ends.contains(&index));
+        let dead: Vec<_> = held.map(|(&link, &ends)| (link, ends)).collect();
+        for (link, ends) in dead {
+            self.links.remove(&link);
+            self.lanes.retain(|(of, ..), _| *of != link);
+            let now = self.now();
+            for end in ends {
+                if let Some(peer) = &mut self.nodes[end].peer {
+                    peer.handle_link_down(link, "the other side is gone", now);
+                }
+                self.drain(end);
+            }
+        }
+    }
+
+    /// A link between two nodes.
+    pub(crate) fn link(&mut self, one: usize, other: usize) -> LinkId {
+        let link = LinkId(self.next_link);
+        self.next_link += 1;
+        self.links.insert(link, [one, other]);
+        for (end, far) in [(one, other), (other, one)] {
+            let did = self.nodes[far].did;
+            self.peer(end).handle_link_up(link, did);
+            self.drain(end);
+        }
+        link
+    }
+
+    pub(crate) fn peer(&mut self, index: usize) -> &mut Peer {
+        self.nodes[index].peer.as_mut().expect("the node is up")
+    }
+
+    /// Asks a node to send; the result is in its `sent`.
+    pub(crate) fn send(&mut self, from: usize, to: Did, class: Class, body: &[u8]) -> SendId {
+        let id = self.next_send(from);
+        let mut name = [0; 16];
+        name[..8].copy_from_slice(&id.0.to_be_bytes());
+        name[8..].copy_from_slice(&self.now_ms.to_be_bytes());
+        let outgoing = Outgoing::new(to, data(class, body), TxId(name));
+        let now = self.now();
+        self.peer(from).send(id, outgoing, now);
+        self.drain(from);
+        id
+    }
+
+    /// Asks a node to offer signed bytes again, by way of `via`.
+    pub(crate) fn offer(&mut self, from: usize, signed: &[u8], via: Option<Did>) -> SendId {
+        let id = self.next_send(from);
+        let signed = signed.to_vec().into();
+        self.peer(from).offer_again(id, signed, via);
+        self.drain(from);
+        id
+    }
+
+    /// Puts any bytes in a lane, as a hostile peer does.
+    pub(crate) fn inject(&mut self, from: usize, to: usize, class: Class, frame: Vec<u8>) {
+        let ends = |ends: &[usize; 2]| ends.contains(&from) && ends.contains(&to);
+        let link = self
+            .links
+            .iter()
+            .rfind(|(_, at)| ends(at))
+            .map(|(&link, _)| link);
+        let lane = self
+            .lanes
+            .entry((link.expect("they are linked"), from, class));
+        lane.or_default().frames.push_back(frame);
+    }
+
+    /// Lets things happen in an order the seed decides, until nothing more can, or `stop` says so.
+    pub(crate) fn run(&mut self, mut stop: impl FnMut(&Self) -> bool) {
+        loop {
+            while !stop(self) {
+                let steps = self.steps();
+                if steps.is_empty() {
+                    break;
+                }
+                let chosen = self.random.below(steps.len() as u64);
+                self.step(steps[usize::try_from(chosen).unwrap()]);
+            }
+            if stop(self) || !self.pass_time() {
+                return;
+            }
+        }
+    }
+
+    /// Lets everything happen that can.
+    pub(crate) fn settle(&mut self) {
+        self.run(|_| false);
+    }
+
+    /// Refusals a node told of, by code.
+    pub(crate) fn refusals(&self, index: usize) -> BTreeMap<&'static str, u64> {
+        let peer = self.nodes[index].peer.as_ref().expect("the node is up");
+        peer.counters().refused.clone()
+    }
+
+    /// Every digest that the node's application took, and that it took none twice.
+    pub(crate) fn taken_once(&self, index: usize) -> BTreeSet<TransactionDigest> {
+        let taken = &self.nodes[index].taken;
+        let digests: BTreeSet<_> = taken.iter().map(|taken| taken.digest).collect();
+        assert_eq!(digests.len(), taken.len(), "a message was dispatched twice");
+        digests
+    }
+
+    fn next_send(&mut self, from: usize) -> SendId {
+        let node = &mut self.nodes[from];
+        node.next_send += 1;
+        SendId(node.next_send)
+    }
+
+    fn steps(&self) -> Vec<Step> {
+        let mut steps = Vec::new();
+        for (&(link, from, class), lane) in &self.lanes {
+            if !lane.frames.is_empty() && lane.untaken < LANE_CREDIT {
+                steps.push(Step::Deliver(link, from, class));
+            }
+        }
+        for (index, node) in self.nodes.iter().enumerate() {
+            steps.extend((0..node.jobs.len()).map(|job| Step::Verify(index, job)));
+            steps.extend(node.writing.iter().map(|_| Step::Write(index)));
+            if node.takes && !node.waiting.is_empty() {
+                steps.push(Step::Take(index));
+            }
+        }
+        steps
+    }
+
+    fn step(&mut self, step: Step) {
+        let now = self.now();
+        match step {
+            Step::Deliver(link, from, class) => self.deliver(link, from, class),
+            Step::Verify(index, job) => {
+                let (ticket, job) = self.nodes[index].jobs.remove(job);
+                let result = job.run();
+                self.peer(index).handle_verified(ticket, result, now);
+                self.drain(index);
+            }
+            Step::Write(index) => {
+                if let Some(batch) = self.nodes[index].writing.take() {
+                    let written = self.nodes[index].store.write(&batch.changes);
+                    self.batch_done(index, batch.id, written);
+                }
+            }
+            Step::Take(index) => {
+                let node = &mut self.nodes[index];
+                if let Some((class, delivery)) = node.waiting.pop_front() {
+                    node.taken.push(Taken::of(class, &delivery));
+                    self.peer(index).handle_dispatch_taken(class, now);
+                    self.drain(index);
+                }
+            }
+        }
+    }
+
+    fn batch_done(&mut self, index: usize, id: BatchId, written: Result<(), StoreError>) {
+        let now = self.now();
+        self.nodes[index].batches += 1;
+        self.peer(index).handle_batch_done(id, written, now);
+        self.drain(index);
+    }
+
+    fn deliver(&mut self, link: LinkId, from: usize, class: Class) {
+        let now = self.now();
+        let ends = self.links[&link];
+        let to = if ends[0] == from { ends[1] } else { ends[0] };
+        let lane = self.lanes.get_mut(&(link, from, class)).unwrap();
+        let frame = lane.frames.pop_front().unwrap();
+        lane.untaken += 1;
+        let told_full = std::mem::take(&mut lane.refused);
+        self.peer(to).handle_frame(link, class, &frame, now);
+        self.drain(to);
+        if told_full {
+            self.peer(from).handle_lane_room(link, class);
+            self.drain(from);
+        }
+    }
+
+    /// Moves the clock to the next instant a peer asked for.
+    fn pass_time(&mut self) -> bool {
+        let due = self
+            .nodes
+            .iter()
+            .filter_map(|node| node.peer.as_ref()?.poll_timeout());
+        let Some(due_ms) = due.min() else {
+            return false;
+        };
+        self.now_ms = self.now_ms.max(START_MS + due_ms);
+        let now = self.now();
+        for index in 0..self.nodes.len() {
+            if self.nodes[index].peer.is_some() {
+                self.peer(index).handle_timeout(now);
+                self.drain(index);
+            }
+        }
+        true
+    }
+
+    fn drain(&mut self, index: usize) {
+        let now = self.now();
+        while let Some(effect) = self.nodes[index].peer.as_mut().and_then(Peer::poll_effect) {
+            let node = &mut self.nodes[index];
+            match effect {
+                Effect::Send { link, class, frame } => {
+                    let lane = self.lanes.entry((link, index, class)).or_default();
+                    let answer = if lane.frames.len() < LANE_PLACES {
+                        lane.frames.push_back(frame);
+                        LaneAnswer::Placed
+                    } else {
+                        lane.refused = true;
+                        LaneAnswer::Full
+                    };
+                    self.peer(index).handle_lane(link, class, answer, now);
+                }
+                Effect::Verify { ticket, job } => node.jobs.push((ticket, job)),
+                Effect::Write(batch) => {
+                    assert!(node.writing.is_none(), "one batch is in flight at a time");
+                    node.writing = Some(batch);
+                }
+                Effect::Dispatch { class, delivery } => {
+                    node.waiting.push_back((class, delivery));
+                }
+                Effect::Taken { link, class } => {
+                    let far = self
+                        .links
+                        .get(&link)
+                        .map(|ends| ends[usize::from(ends[0] == index)]);
+                    let lane = far.and_then(|far| self.lanes.get_mut(&(link, far, class)));
+                    if let Some(lane) = lane {
+                        lane.untaken = lane.untaken.checked_sub(1).expect("taken once a frame");
+                    }
+                }
+                Effect::Close { link } => panic!("no slot for {link}"),
+                Effect::Sent { id, result } => {
+                    let told = node.sent.insert(id, result);
+                    assert_eq!(told, None, "a send has one result");
+                }
+                Effect::Event(event) => node.events.push(event),
+            }
+        }
+    }
+}
+
+impl SimNode {
+    /// The receipts of the sends that succeeded, in the order they were asked for.
+    pub(crate) fn receipts(&self) -> Vec<Receipt> {
+        self.sent
+            .values()
+            .filter_map(|sent| sent.clone().ok())
+            .collect()
+    }
+
+    /// Messages dispatched and not taken.
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Whether a batch is in flight.
+    pub(crate) fn is_writing(&self) -> bool {
+        self.writing.is_some()
+    }
+}
+
+impl Taken {
+    fn of(class: Class, delivery: &Delivery) -> Self {
+        let payload = delivery.item();
+        Self {
+            class,
+            sequence: payload.sequence(),
+            digest: payload.digest(),
+            body: payload.message().body().to_vec(),
+        }
+    }
+}
+
+/// A signer of its own account, under a delegation issued at `issued_ms`.
+pub(crate) fn signer(number: u8, network: NetworkId, issued_ms: u64) -> Arc<Signer> {
+    delegatee_of(number, number, network, issued_ms)
+}
+
+/// A signer of account `number` with another delegatee.
+pub(crate) fn delegatee_of(number: u8, delegatee: u8, network: NetworkId, issued_ms: u64) -> Arc<Signer> {
+    let account = Account::ed25519(Zeroizing::new([number + 1; 32])).unwrap();
+    let delegatee = Delegatee::from_seed(Zeroizing::new([delegatee + 101; 32]));
+    let life = Life {
+        issued_ms,
+        ttl_ms: DELEGATION_TTL_DEFAULT_MS,
+    };
+    let context = VerifyContext {
+        network,
+        now_ms: issued_ms,
+    };
+    let delegation = Delegation::issue(&account, &delegatee, network, life).unwrap();
+    let delegation = delegation.verify(&context).unwrap();
+    Arc::new(Signer::new(delegatee, delegation).unwrap())
+}
+
+/// A message of this class.
+pub(crate) fn data(class: Class, body: &[u8]) -> Data {
+    let message = match class {
+        Class::Control => Message::Control(body),
+        Class::Storage => Message::Storage(body),
+        Class::E2e => Message::E2e(body),
+        Class::Application => Message::Application {
+            namespace: Namespace::new("test").unwrap(),
+            body,
+        },
+    };
+    Data::parse(to_vec(&message)).unwrap()
+}

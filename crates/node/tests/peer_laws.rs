@@ -1,0 +1,457 @@
+//! The laws of a peer, over many interleavings on virtual time.
+
+mod mesh;
+
+use std::collections::BTreeSet;
+
+use mesh::{Mesh, NETWORK, START_MS, data, delegatee_of, signer};
+use overlane_core::identity::{Life, Signer};
+use overlane_core::replay::{self, WINDOW_SLOTS};
+use overlane_core::transaction::{Draft, ForkEvidence, Payload, RelayFields, Transaction};
+use overlane_core::wire::bounds::FRAME_MAX_BYTES;
+use overlane_core::wire::cbor::from_slice;
+use overlane_core::{Class, Coded, Did, NetworkId, TxId};
+use overlane_node::peer::{DISPATCH_QUEUE_MAX, Event, PACE, PENDING_SENDS_MAX, SendError};
+
+/// What one stream's application took, as the numbers that were sent.
+fn numbers(mesh: &Mesh, index: usize, class: Class) -> Vec<u64> {
+    let taken = mesh.nodes[index].taken.iter();
+    let of_class = taken.filter(|taken| taken.class == class);
+    let number = |body: &[u8]| u64::from_be_bytes(body.try_into().unwrap());
+    of_class.map(|taken| number(&taken.body)).collect()
+}
+
+#[test]
+fn law_order_per_class_holds_with_four_classes_both_ways_at_once_s01() {
+    const MESSAGES: u64 = 60;
+    for seed in 0..200 {
+        let mut mesh = Mesh::new(2, seed);
+        mesh.link(0, 1);
+        let dids = [mesh.nodes[0].did, mesh.nodes[1].did];
+        for number in 0..MESSAGES {
+            for class in Class::ALL {
+                for (from, to) in [(0, dids[1]), (1, dids[0])] {
+                    mesh.send(from, to, class, &number.to_be_bytes());
+                }
+            }
+        }
+        mesh.settle();
+        for index in [0, 1] {
+            for class in Class::ALL {
+                let sent: Vec<_> = (0..MESSAGES).collect();
+                assert_eq!(numbers(&mesh, index, class), sent, "seed {seed}, {class}");
+            }
+            assert!(mesh.refusals(index).is_empty(), "seed {seed}");
+            mesh.taken_once(index);
+        }
+    }
+}
+
+/// Sends, crashes the receiver around its `at`-th batch, starts it, offers everything again.
+/// How many batches the receiver wrote before the crash would have come.
+fn crash_run(seed: u64, at: Option<u64>, batch_lands: bool) -> u64 {
+    const MESSAGES: u64 = 20;
+    let mut mesh = Mesh::new(2, seed);
+    mesh.link(0, 1);
+    let receiver = mesh.nodes[1].did;
+    for number in 0..MESSAGES {
+        let class = Class::ALL[usize::try_from(number % 4).unwrap()];
+        mesh.send(0, receiver, class, &number.to_be_bytes());
+    }
+    let reached = |mesh: &Mesh| {
+        let node = &mesh.nodes[1];
+        at.is_some_and(|at| node.batches == at && node.is_writing())
+    };
+    mesh.run(reached);
+    let batches = mesh.nodes[1].batches;
+    if at.is_none() {
+        return batches;
+    }
+    mesh.crash(1, batch_lands);
+    mesh.settle();
+    mesh.start(1, true);
+    mesh.link(0, 1);
+    // What the crash cut off has no receipt: it was told to be unreachable, and is not resent.
+    let receipts = mesh.nodes[0].receipts();
+    for receipt in &receipts {
+        mesh.offer(0, &receipt.signed, None);
+    }
+    mesh.settle();
+    let taken = mesh.taken_once(1);
+    let signed: BTreeSet<_> = receipts.iter().map(|receipt| receipt.digest).collect();
+    assert!(taken.is_subset(&signed));
+    // Every signed message that was never dispatched was admitted before the crash: it is lost,
+    // by the refusal that says so.
+    let refused: u64 = mesh.refusals(1).values().sum();
+    let again = u64::try_from(receipts.len()).unwrap();
+    let engine = *mesh.peer(1).engine().counters();
+    assert_eq!(engine.replay + engine.stale, refused);
+    assert_eq!(engine.first + engine.advance + engine.late + refused, again);
+    let lost = again - u64::try_from(taken.len()).unwrap();
+    assert!(lost <= refused, "seed {seed}, batch {at:?}");
+    if !batch_lands && at == Some(0) {
+        assert_eq!(lost, 0, "nothing was admitted before the crash");
+    }
+    batches
+}
+
+#[test]
+fn crash_of_the_receiver_at_every_batch_boundary_dispatches_nothing_twice_s14() {
+    for seed in 0..20 {
+        let batches = crash_run(seed, None, false);
+        assert!(batches > 1, "seed {seed}");
+        for at in 0..batches {
+            for batch_lands in [false, true] {
+                crash_run(seed, Some(at), batch_lands);
+            }
+        }
+    }
+}
+
+#[test]
+fn crash_of_the_sender_at_every_batch_boundary_signs_no_sequence_twice_s10() {
+    for at in 0..3 {
+        for batch_lands in [false, true] {
+            let mut mesh = Mesh::new(2, at);
+            mesh.link(0, 1);
+            let receiver = mesh.nodes[1].did;
+            let mut signed = BTreeSet::new();
+            for life in 0..2u64 {
+                for number in 0..150u64 {
+                    let body = (life * 1_000 + number).to_be_bytes();
+                    mesh.send(0, receiver, Class::Application, &body);
+                }
+                mesh.run(|mesh| {
+                    life == 0 && mesh.nodes[0].batches == at && mesh.nodes[0].is_writing()
+                });
+                for receipt in mesh.nodes[0].receipts() {
+                    assert!(signed.insert(receipt.sequence), "signed twice");
+                }
+                if life == 0 {
+                    mesh.nodes[0].sent.clear();
+                    mesh.crash(0, batch_lands);
+                    mesh.settle();
+                    // The clock need not have moved for the sequences to have.
+                    mesh.start(0, true);
+                    mesh.link(0, 1);
+                }
+            }
+            assert!(mesh.refusals(1).is_empty());
+            mesh.taken_once(1);
+        }
+    }
+}
+
+/// A frame that `signer` signed for `destination` and carries itself.
+fn frame(signer: &Signer, destination: Did, sequence: u64, life: Life) -> Vec<u8> {
+    frame_saying(b"forged", signer, destination, sequence, life)
+}
+
+fn frame_saying(
+    body: &[u8],
+    signer: &Signer,
+    destination: Did,
+    sequence: u64,
+    life: Life,
+) -> Vec<u8> {
+    let data = data(Class::Application, body);
+    let draft = Draft {
+        destination,
+        tx_id: TxId([7; 16]),
+        sequence,
+        message: data.message(),
+        life,
+    };
+    let transaction = Transaction::sign(&draft, signer).unwrap();
+    let relay = RelayFields::direct(destination);
+    let hop_life = Life {
+        issued_ms: START_MS,
+        ttl_ms: 600_000,
+    };
+    let payload = Payload::carry(transaction, relay, signer, hop_life).unwrap();
+    payload.to_frame(|_| false)
+}
+
+#[test]
+fn every_refusal_is_counted_under_its_code_and_gives_its_credit_back() {
+    let life = |issued_ms, ttl_ms| Life { issued_ms, ttl_ms };
+    let now = life(START_MS, 600_000);
+    let mut mesh = Mesh::new(3, 1);
+    mesh.link(0, 1);
+    let (sender, to) = (mesh.nodes[0].signer.clone(), mesh.nodes[1].did);
+    let elsewhere = mesh.nodes[2].did;
+    let good = frame(&sender, to, 100, now);
+    let mut tampered = good.clone();
+    let last = tampered.len() - 1;
+    tampered[last] ^= 1;
+    let foreign = signer(0, NetworkId(8), START_MS);
+    let stranger = signer(9, NETWORK, START_MS);
+    let cases = [
+        ("delegation/wrong_network", frame(&foreign, to, 1, now)),
+        (
+            "payload/expired",
+            frame(&sender, to, 1, life(START_MS - 900_000, 600_000)),
+        ),
+        (
+            "payload/from_the_future",
+            frame(&sender, to, 1, life(START_MS + 60_000, 600_000)),
+        ),
+        (
+            "payload/wrong_destination",
+            frame(&sender, elsewhere, 1, now),
+        ),
+        ("payload/wrong_hop", frame(&stranger, to, 1, now)),
+        ("payload/bad_signature", tampered),
+        ("payload/malformed", good[..good.len() - 1].to_vec()),
+        ("frame/unknown_marker", b"nothing".to_vec()),
+        ("frame/oversized", vec![0; FRAME_MAX_BYTES + 1]),
+    ];
+    // More of each than a lane's credit: were it not given back, the lane would stand still.
+    for _ in 0..20 {
+        for (_, frame) in &cases {
+            mesh.inject(0, 1, Class::Application, frame.clone());
+        }
+        mesh.inject(0, 1, Class::Control, good.clone());
+    }
+    mesh.settle();
+    let refusals = mesh.refusals(1);
+    for (code, _) in &cases {
+        assert_eq!(refusals.get(code), Some(&20), "{code} of {refusals:?}");
+    }
+    assert_eq!(
+        refusals.get("payload/wrong_lane"),
+        Some(&20),
+        "{refusals:?}"
+    );
+    assert_eq!(refusals.len(), cases.len() + 1, "{refusals:?}");
+    assert!(mesh.nodes[1].taken.is_empty());
+    assert_eq!(
+        mesh.nodes[1].store.writes(),
+        0,
+        "nothing refused reaches the store"
+    );
+
+    mesh.inject(0, 1, Class::Application, good);
+    mesh.settle();
+    assert_eq!(mesh.nodes[1].taken.len(), 1);
+}
+
+#[test]
+fn replay_fork_and_stale_are_refused_after_a_restart_too() {
+    let now = Life {
+        issued_ms: START_MS,
+        ttl_ms: 600_000,
+    };
+    let mut mesh = Mesh::new(2, 3);
+    mesh.link(0, 1);
+    let (sender, to) = (mesh.nodes[0].signer.clone(), mesh.nodes[1].did);
+    let high = 1_000;
+    let first = frame(&sender, to, high, now);
+    mesh.inject(0, 1, Class::Application, first.clone());
+    mesh.settle();
+    for restarted in [false, true] {
+        if restarted {
+            mesh.crash(1, true);
+            mesh.start(1, true);
+            mesh.link(0, 1);
+        }
+        mesh.inject(0, 1, Class::Application, first.clone());
+        // A proof's life is no part of a transaction: signed anew, it is the same one.
+        let anew = Life {
+            ttl_ms: 1_000,
+            ..now
+        };
+        mesh.inject(0, 1, Class::Application, frame(&sender, to, high, anew));
+        let other = frame_saying(b"other", &sender, to, high, now);
+        mesh.inject(0, 1, Class::Application, other);
+        let below = high - u64::try_from(WINDOW_SLOTS).unwrap();
+        mesh.inject(0, 1, Class::Application, frame(&sender, to, below, now));
+        mesh.settle();
+        let counters = *mesh.peer(1).engine().counters();
+        let refused = (counters.replay, counters.fork, counters.stale);
+        assert_eq!(refused, (2, 1, 1), "restarted: {restarted}");
+        assert_eq!(mesh.nodes[1].taken.len(), 1);
+        // The evidence convicts the origin by itself, and outlives the restart.
+        let forks: Vec<_> = mesh.peer(1).engine().forks().cloned().collect();
+        assert_eq!(forks.len(), 1);
+        let evidence: ForkEvidence = from_slice(&forks[0].evidence).unwrap();
+        let evidence = evidence.verify().unwrap();
+        assert!(evidence.facts().both_signed);
+        assert_eq!(evidence.facts().sequence, high);
+    }
+}
+
+#[test]
+fn without_a_store_every_send_and_every_admission_is_refused_s10() {
+    let mut mesh = Mesh::new(2, 1);
+    mesh.crash(1, true);
+    mesh.start(1, false);
+    mesh.link(0, 1);
+    let (sender, receiver) = (mesh.nodes[0].did, mesh.nodes[1].did);
+    let refused = mesh.send(1, sender, Class::Application, b"no");
+    for _ in 0..40 {
+        mesh.send(0, receiver, Class::Application, b"no");
+    }
+    mesh.settle();
+    let unavailable = SendError::Replay(replay::Refusal::StorageUnavailable);
+    assert_eq!(mesh.nodes[1].sent[&refused], Err(unavailable));
+    assert_eq!(
+        mesh.refusals(1).get("replay/storage_unavailable"),
+        Some(&40)
+    );
+    assert!(mesh.nodes[1].taken.is_empty());
+    assert!(mesh.nodes[0].taken.is_empty());
+}
+
+#[test]
+fn law_fail_closed_a_failing_store_stops_service_and_not_the_node() {
+    let mut mesh = Mesh::new(2, 5);
+    mesh.link(0, 1);
+    let (sender, receiver) = (mesh.nodes[0].did, mesh.nodes[1].did);
+    mesh.send(0, receiver, Class::Application, b"before");
+    mesh.settle();
+    mesh.nodes[1].store.fail_next();
+    for _ in 0..40 {
+        mesh.send(0, receiver, Class::Application, b"after");
+    }
+    mesh.settle();
+    assert_eq!(
+        mesh.nodes[1].taken.len(),
+        1,
+        "nothing is dispatched after the failure"
+    );
+    assert_eq!(mesh.refusals(1).get("replay/store_failed"), Some(&40));
+    let told = |event: &&Event| matches!(event, Event::StoreFailed { .. });
+    assert_eq!(mesh.nodes[1].events.iter().filter(told).count(), 1);
+    let answer = mesh.send(1, sender, Class::Application, b"answer");
+    let code = mesh.nodes[1].sent[&answer].as_ref().unwrap_err().code();
+    assert_eq!(code, "replay/store_failed");
+
+    mesh.crash(1, false);
+    mesh.start(1, true);
+    mesh.link(0, 1);
+    mesh.send(0, receiver, Class::Application, b"restarted");
+    mesh.settle();
+    assert_eq!(mesh.nodes[1].taken.last().unwrap().body, b"restarted");
+}
+
+#[test]
+fn law_room_a_slow_application_holds_its_class_and_loses_nothing_s16() {
+    let mut mesh = Mesh::new(2, 9);
+    mesh.link(0, 1);
+    let receiver = mesh.nodes[1].did;
+    mesh.nodes[1].takes = false;
+    let more = u64::try_from(DISPATCH_QUEUE_MAX).unwrap() + 200;
+    for number in 0..more {
+        mesh.send(0, receiver, Class::Application, &number.to_be_bytes());
+    }
+    mesh.send(0, receiver, Class::Control, &0u64.to_be_bytes());
+    mesh.settle();
+    // One class is full; the other went by.
+    assert_eq!(mesh.nodes[1].waiting(), DISPATCH_QUEUE_MAX + 1);
+    assert!(
+        mesh.nodes[0].sent.len() < usize::try_from(more).unwrap(),
+        "the sender waits"
+    );
+    mesh.nodes[1].takes = true;
+    mesh.settle();
+    let all: Vec<_> = (0..more).collect();
+    assert_eq!(numbers(&mesh, 1, Class::Application), all);
+    assert!(mesh.refusals(1).is_empty());
+}
+
+#[test]
+fn a_rotated_delegatee_goes_on_with_every_stream() {
+    let mut mesh = Mesh::new(2, 11);
+    mesh.link(0, 1);
+    let receiver = mesh.nodes[1].did;
+    let mut last = 0;
+    for delegatee in 0..5 {
+        let signer = delegatee_of(0, delegatee, NETWORK, START_MS);
+        assert!(mesh.peer(0).rotate(signer));
+        let id = mesh.send(0, receiver, Class::Application, &[delegatee]);
+        mesh.settle();
+        let receipt = mesh.nodes[0].sent[&id].clone().unwrap();
+        assert!(
+            delegatee == 0 || receipt.sequence == last + 1,
+            "the stream goes on"
+        );
+        last = receipt.sequence;
+    }
+    assert!(
+        !mesh.peer(0).rotate(signer(3, NETWORK, START_MS)),
+        "another account's"
+    );
+    assert_eq!(mesh.peer(1).engine().counters().advance, 4);
+    assert_eq!(mesh.nodes[1].taken.len(), 5);
+}
+
+#[test]
+fn what_a_link_brought_before_it_went_down_is_still_admitted() {
+    let mut mesh = Mesh::new(2, 13);
+    mesh.link(0, 1);
+    let receiver = mesh.nodes[1].did;
+    mesh.send(0, receiver, Class::Application, b"last words");
+    let admitted = |mesh: &Mesh| mesh.nodes[1].is_writing();
+    mesh.run(admitted);
+    mesh.crash(0, true);
+    mesh.settle();
+    assert_eq!(mesh.nodes[1].taken.len(), 1);
+}
+
+#[test]
+fn sends_are_paced_before_they_are_signed_and_bounded_before_that() {
+    let mut mesh = Mesh::new(2, 17);
+    mesh.link(0, 1);
+    let receiver = mesh.nodes[1].did;
+    let total = PACE.burst_messages + 600;
+    let mut started_ms = None;
+    let mut asked = 0;
+    while asked < total {
+        let room = PENDING_SENDS_MAX - mesh.peer(0).pending_sends();
+        for _ in 0..room.min(usize::try_from(total - asked).unwrap()) {
+            mesh.send(0, receiver, Class::Storage, &asked.to_be_bytes());
+            asked += 1;
+        }
+        started_ms.get_or_insert(mesh.now_ms);
+        mesh.run(|mesh| mesh.nodes[0].sent.len() as u64 == asked);
+    }
+    mesh.settle();
+    let took_ms = mesh.now_ms - started_ms.unwrap();
+    let least_ms = 600 * 1_000 / PACE.messages_per_s;
+    assert!(
+        (least_ms..least_ms + 1_000).contains(&took_ms),
+        "{took_ms} ms"
+    );
+    let all: Vec<_> = (0..total).collect();
+    assert_eq!(numbers(&mesh, 1, Class::Storage), all);
+    assert!(
+        mesh.refusals(1).is_empty(),
+        "an honest sender meets no quota"
+    );
+
+    mesh.nodes[1].takes = false;
+    let mut refused = 0;
+    for number in 0..4_000u64 {
+        let id = mesh.send(0, receiver, Class::E2e, &number.to_be_bytes());
+        let sent = mesh.nodes[0].sent.get(&id);
+        refused += usize::from(sent == Some(&Err(SendError::TooManyPending)));
+    }
+    assert!(refused > 0);
+    assert!(mesh.peer(0).pending_sends() <= PENDING_SENDS_MAX);
+}
+
+#[test]
+fn unreachable_and_own_destinations_use_no_sequence() {
+    let mut mesh = Mesh::new(3, 19);
+    mesh.link(0, 1);
+    let (own, linked, far) = (mesh.nodes[0].did, mesh.nodes[1].did, mesh.nodes[2].did);
+    let to_itself = mesh.send(0, own, Class::Application, b"me");
+    let unreachable = mesh.send(0, far, Class::Application, b"far");
+    let code = |mesh: &Mesh, id| mesh.nodes[0].sent[&id].as_ref().unwrap_err().code();
+    assert_eq!(code(&mesh, to_itself), "send/to_itself");
+    assert_eq!(code(&mesh, unreachable), "send/unreachable");
+    assert_eq!(mesh.nodes[0].store.writes(), 0);
+    let garbage = mesh.offer(0, b"garbage", Some(linked));
+    assert_eq!(code(&mesh, garbage), "send/not_signed");
+}
