@@ -14,7 +14,7 @@ pub const WITNESS_WITHIN_MS: u64 = 4 * CLOCK_SKEW_MS;
 pub const WITNESS_LIFE_MS: u64 = 600_000;
 
 /// The two clocks, read together inside the boundary of one call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Now {
     /// Milliseconds since the Unix epoch, by a clock that may be set.
     pub wall_ms: u64,
@@ -23,7 +23,7 @@ pub struct Now {
 }
 
 /// The last fresh proof that agreed with the wall clock.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub(super) struct Witness {
     last: Option<Now>,
 }

@@ -167,3 +167,33 @@ impl Counters {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn law_counters_stop_at_their_ends() {
+        let mut counters = Counters::full();
+        for name in Counters::full().iter().map(|(name, _)| name) {
+            assert!(!name.is_empty());
+        }
+        let verdict = Verdict::First;
+        let local = true;
+        let item = ();
+        for staged in [
+            Staged::Admit {
+                item,
+                verdict,
+                local,
+            },
+            Staged::Hold { item, verdict },
+            Staged::Take { item, verdict },
+        ] {
+            counters.count(&staged);
+        }
+        bump(&mut counters.batches);
+        add(&mut counters.changes, u64::MAX);
+        assert_eq!(counters, Counters::full());
+    }
+}

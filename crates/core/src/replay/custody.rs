@@ -12,7 +12,7 @@ use crate::ids::TransactionDigest;
 pub const CUSTODY_CAPACITY: usize = 64;
 
 /// One mail in custody.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct CustodyEntry {
     /// Its sequence.
     pub sequence: u64,

@@ -17,6 +17,8 @@
 //! "Persistence and bounds"; paper `durable-records`, group commit.
 
 mod batch;
+#[cfg(test)]
+mod fingerprint;
 mod judge;
 mod report;
 mod restore;
@@ -291,6 +293,10 @@ impl<T: Candidate> Engine<T> {
                 waiter.abandoned = true;
             }
         }
+        if mutant!(DropsABatchOfNobody) && self.waiting.iter().all(|it| it.abandoned) {
+            self.state.open = Touched::default();
+            self.waiting.clear();
+        }
     }
 
     /// The open batch, for a writer to make durable; `None` while one is in flight or nothing is
@@ -372,6 +378,10 @@ impl<T: Candidate> Engine<T> {
             abandoned: false,
         });
         self.note_high_water();
+        #[cfg(test)]
+        if mutant!(RefusesAtOnce) {
+            self.refuse_at_once();
+        }
         self.settle();
         ticket
     }
@@ -379,7 +389,8 @@ impl<T: Candidate> Engine<T> {
     /// Releases the open batch where nothing has to be written for it and nothing it depends on
     /// is in flight.
     fn settle(&mut self) {
-        if self.in_flight.is_none() && !self.state.open.writes() {
+        let depends = self.in_flight.is_some() && !mutant!(ForgetsTheBatchInFlight);
+        if !depends && !self.state.open.writes() {
             self.state.open = Touched::default();
             let waiting = std::mem::take(&mut self.waiting);
             self.release(waiting);
@@ -422,6 +433,7 @@ impl<T: Candidate> Engine<T> {
                 let bad = Bad::Unreadable(String::from("the store keeps it as bad"));
                 self.state.tables.unrestorable.insert(*name, bad);
             }
+            _ if mutant!(GoesOnAfterAFailure) => {}
             _ => self.authority = Authority::Failed(cause),
         }
     }
@@ -434,10 +446,15 @@ impl<T: Candidate> Engine<T> {
             open,
             ..
         } = &mut self.state;
-        std::mem::take(open).undo(tables, quota, volatile);
+        let gathered = std::mem::take(open);
+        if !mutant!(UndoesTheBatchInFlightAlone) {
+            gathered.undo(tables, quota, volatile);
+        }
         let mut waiting = Vec::new();
         if let Some(batch) = self.in_flight.take() {
-            batch.touched.undo(tables, quota, volatile);
+            if !mutant!(UndoesTheOpenBatchAlone) {
+                batch.touched.undo(tables, quota, volatile);
+            }
             waiting = batch.waiting;
         }
         waiting.append(&mut self.waiting);

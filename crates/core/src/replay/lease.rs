@@ -26,7 +26,7 @@ pub const START_SHIFT: u32 = 20;
 pub struct SequencesExhausted;
 
 /// What a sender stream may hand out without a write, and what comes next.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Lease {
     next: u64,
     /// The first sequence that the durable record does not cover.

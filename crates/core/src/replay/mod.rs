@@ -6,12 +6,17 @@
 //! records of one store, and nothing that depends on a record is released before the batch that
 //! holds it is durable. Sources: seed 1 (transaction replay); protocol decisions 2 to 5.
 
+#[macro_use]
+mod mutant;
+
 mod admissible;
 mod bounds;
 mod clock;
 mod counters;
 mod custody;
 mod engine;
+#[cfg(test)]
+mod explore;
 mod forks;
 mod lease;
 mod outcome;

@@ -14,7 +14,7 @@ use crate::ids::{Class, StreamKey};
 pub const QUOTA_RECORDS: usize = 1_024;
 
 /// How fast, and how many at once.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct QuotaLimits {
     /// Messages a second.
     pub messages_per_s: u64,
@@ -73,7 +73,7 @@ pub enum QuotaRefusal {
 const MILLI: u64 = 1_000;
 
 /// One stream's two buckets. Also what a sender paces itself by before it signs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Bucket {
     milli_messages: u64,
     milli_bytes: u64,
@@ -162,13 +162,13 @@ const fn wait_ms(milli: u64, per_s: u64) -> u64 {
 }
 
 /// The buckets of every stream that has not rested.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Hash)]
 pub(super) struct Quota {
     limits: QuotaLimits,
     classes: [Records; Class::ALL.len()],
 }
 
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Hash)]
 struct Records {
     buckets: BTreeMap<StreamKey, Bucket>,
     /// Every bucket once, at an instant not after the one from which it is full.

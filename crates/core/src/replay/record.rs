@@ -144,7 +144,7 @@ impl Encode for RecordId {
 }
 
 /// A receiver stream: its window, what its application has yet to take, and whose charge it is.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ReceiverRecord {
     /// The stream.
     pub stream: StreamKey,
@@ -161,7 +161,7 @@ pub struct ReceiverRecord {
 }
 
 /// A sender stream: how far its signatures may have got.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct SenderRecord {
     /// The stream.
     pub stream: StreamKey,
@@ -174,7 +174,7 @@ pub struct SenderRecord {
 }
 
 /// What outlives retired streams.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct FloorRecord {
     /// How many batches have written the record.
     pub version: u64,
@@ -185,7 +185,7 @@ pub struct FloorRecord {
 }
 
 /// One signed evidence of a fork.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ForkRecord {
     /// The forked stream.
     pub stream: StreamKey,

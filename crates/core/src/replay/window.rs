@@ -66,7 +66,7 @@ impl Verdict {
 ///
 /// A sequence keeps its place (`sequence mod 32`) while the window moves, so a move costs what
 /// it passes over and no more.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Window {
     high: u64,
     /// Bit `age` is set when the sequence `high - age` was admitted. Bit 0 always is.

@@ -19,7 +19,7 @@ use crate::replay::window::Window;
 use crate::store::{Change, Effect, Image};
 
 /// What a batch does to one record.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Hash)]
 pub(super) struct Touch<E> {
     /// The record before the batch.
     before: Option<E>,
@@ -64,7 +64,7 @@ impl<E> Touch<E> {
 }
 
 /// Everything a batch has changed so far.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Hash)]
 pub(super) struct Touched {
     receivers: BTreeMap<StreamKey, Touch<Receiver>>,
     senders: BTreeMap<StreamKey, Touch<Sender>>,

@@ -194,7 +194,7 @@ impl State {
             return self.check_mail(item, item_spent_ms, now.wall_ms.max(floor_ms));
         }
         let below = item.last_ms().saturating_add(CLOCK_SKEW_MS) < floor_ms;
-        if below && !self.witness.confirms(now) {
+        if below && !self.witness.confirms(now) && !mutant!(BelievesAClockSetBack) {
             let stream = item.stream();
             return Err(Refusal::ClockSuspect { stream, floor_ms });
         }

@@ -39,7 +39,11 @@ impl State {
             }
             Record::Sender(record) => {
                 let sender = Sender {
-                    lease: Lease::resume(record.end),
+                    lease: Lease::resume(if mutant!(ResumesInsideTheLease) {
+                        record.end - 1
+                    } else {
+                        record.end
+                    }),
                     used_ms,
                     record: Arc::new(record),
                 };

@@ -9,6 +9,15 @@ use std::collections::BTreeSet;
 
 use crate::ids::StreamKey;
 use crate::replay::clock::Now;
+use crate::replay::spent::RIPE_MS;
+
+/// From when on a stream is ripe that was loaded or used at this instant, by the steady clock.
+pub(super) fn ripe_ms(used_ms: u64) -> u64 {
+    if mutant!(TrustsTheWallClock) {
+        return 0;
+    }
+    used_ms.saturating_add(RIPE_MS)
+}
 
 /// A stream that is still there: its two instants now.
 pub(super) struct Due {
@@ -19,7 +28,7 @@ pub(super) struct Due {
 }
 
 /// Every stream of one table, each at an instant not after its true one.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Hash)]
 pub(super) struct Schedule {
     unripe: BTreeSet<(u64, StreamKey)>,
     ripe: BTreeSet<(u64, StreamKey)>,

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use super::batch::Touched;
-use super::schedule::Due;
+use super::schedule::{Due, ripe_ms};
 use super::table::{Receiver, Sender, Tables};
 use crate::ids::StreamKey;
 use crate::replay::clock::{Now, Witness};
@@ -15,7 +15,6 @@ use crate::replay::quota::{Quota, QuotaRefusal};
 use crate::replay::record::{DeltaError, ForkRecord, Op, RecordId};
 use crate::replay::record::{ReceiverRecord, SenderRecord};
 use crate::replay::slots::Slot;
-use crate::replay::spent::RIPE_MS;
 use crate::replay::volatile::Volatile;
 use crate::replay::window::Window;
 
@@ -110,6 +109,7 @@ impl State {
         spent_ms: Option<u64>,
         now: Now,
     ) {
+        let skipped = mutant!(RenewsInMemoryAlone) && self.open.writes();
         let held = self.tables.senders.get(&stream).cloned();
         let touch = self.open.sender(stream, held.as_ref());
         let mut record = held.map_or_else(
@@ -124,7 +124,7 @@ impl State {
             },
             |sender| sender.record,
         );
-        if let Some(spent_ms) = spent_ms {
+        if let Some(spent_ms) = spent_ms.filter(|_| !skipped) {
             let end = lease.end();
             let record = Arc::make_mut(&mut record);
             record.end = end;
@@ -233,7 +233,7 @@ impl State {
         } = &mut self.tables;
         receivers_due.pop(now, |stream| {
             receivers.get(stream).map(|it| Due {
-                ripe_ms: it.used_ms.saturating_add(RIPE_MS),
+                ripe_ms: ripe_ms(it.used_ms),
                 spent_ms: it.record.spent_ms,
             })
         })
@@ -247,7 +247,7 @@ impl State {
         } = &mut self.tables;
         let stream = senders_due.pop(now, |stream| {
             senders.get(stream).map(|it| Due {
-                ripe_ms: it.used_ms.saturating_add(RIPE_MS),
+                ripe_ms: ripe_ms(it.used_ms),
                 spent_ms: it.record.spent_ms,
             })
         })?;
@@ -256,6 +256,9 @@ impl State {
     }
 
     fn raise_floor(&mut self, mail_ms: u64, sender_end: u64) {
+        if mutant!(RaisesNoFloor) {
+            return;
+        }
         let mail_ms = mail_ms.max(self.tables.floor.mail_ms);
         let sender_end = sender_end.max(self.tables.floor.sender_end);
         let touch = self.open.floor(&self.tables.floor);

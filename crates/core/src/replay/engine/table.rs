@@ -8,16 +8,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::schedule::Schedule;
+use super::schedule::{Schedule, ripe_ms};
 use crate::ids::StreamKey;
 use crate::replay::lease::Lease;
 use crate::replay::record::{FloorRecord, ForkRecord, ReceiverRecord, SenderRecord};
 use crate::replay::slots::Slots;
-use crate::replay::spent::RIPE_MS;
 use crate::replay::unrestorable::Unrestorable;
 
 /// A retained receiver stream.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Receiver {
     pub(super) record: Arc<ReceiverRecord>,
     /// When this process loaded the stream or last admitted on it, by the steady clock.
@@ -25,7 +24,7 @@ pub(super) struct Receiver {
 }
 
 /// A retained sender stream.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Sender {
     pub(super) record: Arc<SenderRecord>,
     pub(super) lease: Lease,
@@ -87,8 +86,7 @@ impl Tables {
             let custody = new.record.custody.iter();
             self.custody
                 .extend(custody.map(|entry| (entry.spent_ms, stream, entry.sequence)));
-            let ripe_ms = new.used_ms.saturating_add(RIPE_MS);
-            self.receivers_due.schedule(ripe_ms, stream);
+            self.receivers_due.schedule(ripe_ms(new.used_ms), stream);
             self.receivers.insert(stream, new);
         }
     }
@@ -100,8 +98,7 @@ impl Tables {
                 self.senders.remove(&stream);
             }
             Some(new) => {
-                let ripe_ms = new.used_ms.saturating_add(RIPE_MS);
-                self.senders_due.schedule(ripe_ms, stream);
+                self.senders_due.schedule(ripe_ms(new.used_ms), stream);
                 self.senders.insert(stream, new);
             }
         }

@@ -17,7 +17,7 @@ use crate::wire::cbor::{CborError, Decode, Encode, Reader, Writer, from_slice, t
 pub const DELTA_OPS_MAX: usize = 12;
 
 /// One change of one record.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Op {
     /// A receiver stream admits a transaction into its window.
     Admit {
