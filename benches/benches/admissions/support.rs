@@ -248,3 +248,11 @@ pub(crate) fn payload() -> Payload {
         .and_then(|signed| Payload::carry(signed, relay, &carrier, life))
         .unwrap_or_else(|cause| panic!("{cause}"))
 }
+
+/// The same payload with both delegations verified before.
+pub(crate) fn known(payload: Payload) -> Payload {
+    payload
+        .verify(&verify_context())
+        .unwrap_or_else(|cause| panic!("{cause}"))
+        .into_payload()
+}

@@ -209,7 +209,6 @@ impl<T: Candidate> Engine<T> {
     /// Stages the admission of a verified transaction whose final destination is this node.
     pub fn stage_admission(&mut self, item: T, introducer: Introducer, now: Now) -> Ticket {
         let judged = self.check_open().and_then(|()| {
-            self.state.hear(&item, introducer, now);
             self.retire(now);
             self.state.judge(&item, introducer, now)
         });

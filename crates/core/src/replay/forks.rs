@@ -5,7 +5,7 @@
 //! so that a flood of forks writes no more than the log holds, and evicts nothing. Source: protocol
 //! decision 2 (fork evidence).
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::ids::TransactionDigest;
@@ -19,32 +19,33 @@ pub const HEADER_MAX_BYTES: usize = 1_024;
 /// Evidences the store keeps.
 pub const FORK_LOG_CAPACITY: usize = 128;
 
-/// The headers of the last admitted transactions.
+/// The headers of the last admitted transactions, the oldest first.
 #[derive(Debug, Clone, Default)]
 pub(super) struct HeaderRing {
-    order: VecDeque<TransactionDigest>,
-    headers: BTreeMap<TransactionDigest, Arc<[u8]>>,
+    headers: VecDeque<(TransactionDigest, Vec<u8>)>,
 }
 
 impl HeaderRing {
     /// Holds one header, and lets the oldest go where the ring is full.
     pub(super) fn hold(&mut self, digest: TransactionDigest, header: Vec<u8>) {
-        if header.len() > HEADER_MAX_BYTES || self.headers.contains_key(&digest) {
+        if header.len() > HEADER_MAX_BYTES {
             return;
         }
-        while self.order.len() >= HEADER_RING_CAPACITY {
-            let oldest = self.order.pop_front();
-            oldest.and_then(|oldest| self.headers.remove(&oldest));
+        while self.headers.len() >= HEADER_RING_CAPACITY {
+            self.headers.pop_front();
         }
-        self.order.push_back(digest);
-        self.headers.insert(digest, header.into());
+        self.headers.push_back((digest, header));
     }
 
+    /// The header of this digest. Every admission holds one and few are asked for, so they are
+    /// not indexed.
     pub(super) fn header(&self, digest: &TransactionDigest) -> Option<Arc<[u8]>> {
-        self.headers.get(digest).cloned()
+        let mut newest_first = self.headers.iter().rev();
+        let (_, header) = newest_first.find(|(held, _)| held == digest)?;
+        Some(Arc::from(header.as_slice()))
     }
 
     pub(super) fn len(&self) -> usize {
-        self.order.len()
+        self.headers.len()
     }
 }

@@ -168,11 +168,15 @@ pub(super) struct Quota {
     classes: [Records; Class::ALL.len()],
 }
 
+/// One class's buckets, by place. A place is short, so that ordering the rested costs little.
 #[derive(Debug, Clone, Default, Hash)]
 struct Records {
-    buckets: BTreeMap<StreamKey, Bucket>,
-    /// Every bucket once, at an instant not after the one from which it is full.
-    resting: BTreeSet<(u64, StreamKey)>,
+    places: BTreeMap<StreamKey, usize>,
+    buckets: Vec<(StreamKey, Bucket)>,
+    /// Places that no stream has.
+    free: Vec<usize>,
+    /// Every place in use once, at an instant not after the one from which its bucket is full.
+    resting: BTreeSet<(u64, usize)>,
 }
 
 impl Quota {
@@ -195,15 +199,15 @@ impl Quota {
         let Some(records) = self.records_mut(stream.class) else {
             return Err(QuotaRefusal::Records);
         };
-        if let Some(bucket) = records.buckets.get_mut(stream) {
+        if let Some(bucket) = records.bucket_mut(stream) {
             let before = *bucket;
             bucket.take(&limits, data_bytes, steady_ms)?;
             return Ok(Some(before));
         }
         let mut bucket = Bucket::full(&limits, steady_ms);
         bucket.take(&limits, data_bytes, steady_ms)?;
-        records.make_room(&limits, steady_ms)?;
-        records.insert(*stream, bucket, &limits);
+        let place = records.make_room(&limits, steady_ms)?;
+        records.put(place, *stream, bucket, &limits);
         Ok(None)
     }
 
@@ -213,24 +217,28 @@ impl Quota {
         let Some(records) = self.records_mut(stream.class) else {
             return;
         };
-        records.resting.retain(|(_, resting)| resting != stream);
-        records.buckets.remove(stream);
+        if let Some(place) = records.places.remove(stream) {
+            records.resting.retain(|(_, resting)| *resting != place);
+            records.free.push(place);
+        }
         if let Some(bucket) = before {
-            records.insert(*stream, bucket, &limits);
+            let place = records.free_place();
+            records.put(place, *stream, bucket, &limits);
         }
     }
 
     /// A stream's bucket; a stream without one is fully rested.
     pub(super) fn bucket(&self, stream: &StreamKey) -> Option<Bucket> {
         let records = self.classes.get(usize::from(stream.class.index()))?;
-        records.buckets.get(stream).copied()
+        let place = records.places.get(stream)?;
+        records.buckets.get(*place).map(|(_, bucket)| *bucket)
     }
 
     /// Quota records in use in one class.
     pub(super) fn records(&self, class: Class) -> usize {
         self.classes
             .get(usize::from(class.index()))
-            .map_or(0, |records| records.buckets.len())
+            .map_or(0, |records| records.places.len())
     }
 
     pub(super) const fn limits(&self) -> &QuotaLimits {
@@ -243,30 +251,46 @@ impl Quota {
 }
 
 impl Records {
-    fn insert(&mut self, stream: StreamKey, bucket: Bucket, limits: &QuotaLimits) {
-        self.resting.insert((bucket.full_at_ms(limits), stream));
-        self.buckets.insert(stream, bucket);
+    fn bucket_mut(&mut self, stream: &StreamKey) -> Option<&mut Bucket> {
+        let place = self.places.get(stream)?;
+        self.buckets.get_mut(*place).map(|(_, bucket)| bucket)
     }
 
-    /// Gives up one fully rested record where the table is full. A rested record is a new one's
-    /// equal, so nothing is forgotten.
-    fn make_room(&mut self, limits: &QuotaLimits, steady_ms: u64) -> Result<(), QuotaRefusal> {
-        while self.buckets.len() >= QUOTA_RECORDS {
+    fn put(&mut self, place: usize, stream: StreamKey, bucket: Bucket, limits: &QuotaLimits) {
+        self.resting.insert((bucket.full_at_ms(limits), place));
+        self.places.insert(stream, place);
+        match self.buckets.get_mut(place) {
+            Some(held) => *held = (stream, bucket),
+            None => self.buckets.push((stream, bucket)),
+        }
+    }
+
+    /// A place no stream has: one given back, or the next new one.
+    fn free_place(&mut self) -> usize {
+        self.free.pop().unwrap_or(self.buckets.len())
+    }
+
+    /// A free place. Where all are in use, that of a fully rested stream, whose record is a new
+    /// one's equal, so that nothing is forgotten.
+    fn make_room(&mut self, limits: &QuotaLimits, steady_ms: u64) -> Result<usize, QuotaRefusal> {
+        if self.places.len() < QUOTA_RECORDS {
+            return Ok(self.free_place());
+        }
+        loop {
             let earliest = self.resting.first().copied();
-            let Some((at_ms, stream)) = earliest.filter(|(at_ms, _)| *at_ms <= steady_ms) else {
+            let Some((at_ms, place)) = earliest.filter(|(at_ms, _)| *at_ms <= steady_ms) else {
                 return Err(QuotaRefusal::Records);
             };
-            self.resting.remove(&(at_ms, stream));
-            let Some(bucket) = self.buckets.get(&stream) else {
+            self.resting.remove(&(at_ms, place));
+            let Some((stream, bucket)) = self.buckets.get(place) else {
                 continue;
             };
             let full_at_ms = bucket.full_at_ms(limits);
             if full_at_ms <= steady_ms {
-                self.buckets.remove(&stream);
-            } else {
-                self.resting.insert((full_at_ms, stream));
+                self.places.remove(stream);
+                return Ok(place);
             }
+            self.resting.insert((full_at_ms, place));
         }
-        Ok(())
     }
 }

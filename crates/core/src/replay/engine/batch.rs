@@ -11,12 +11,12 @@ use std::sync::Arc;
 use super::table::{Receiver, Sender, Tables};
 use crate::ids::StreamKey;
 use crate::replay::quota::{Bucket, Quota};
-use crate::replay::record::{DELTA_OPS_MAX, Op, RecordId, RecordImage};
+use crate::replay::record::{DELTA_OPS_MAX, Op, RecordId, RecordImage, Table};
 use crate::replay::record::{FloorRecord, ForkRecord};
 use crate::replay::slots::Slot;
 use crate::replay::volatile::Volatile;
 use crate::replay::window::Window;
-use crate::store::{Change, Effect, Image};
+use crate::store::{Change, Effect, Image, RecordName};
 
 /// What a batch does to one record.
 #[derive(Debug, Clone, Hash)]
@@ -132,19 +132,22 @@ impl Touched {
     pub(super) fn changes(&mut self, tables: &Tables) -> Vec<Change> {
         let mut changes = Vec::with_capacity(self.receivers.len() + self.senders.len());
         for (stream, touch) in &mut self.receivers {
-            let now = tables.receivers.get(stream).map(|it| &it.record);
-            change(&mut changes, RecordId::Receiver(*stream), touch, now);
+            let now = tables.receivers.get(stream);
+            let held = now.or(touch.before()).map(|it| it.name);
+            let name = held.unwrap_or_else(|| Table::Receiver.record_name(stream));
+            change(&mut changes, name, touch, now.map(|it| &it.record));
         }
         for (stream, touch) in &mut self.senders {
             let now = tables.senders.get(stream).map(|it| &it.record);
-            change(&mut changes, RecordId::Sender(*stream), touch, now);
+            change(&mut changes, Table::Sender.record_name(stream), touch, now);
         }
         if let Some(touch) = &mut self.floor {
-            change(&mut changes, RecordId::Floor, touch, Some(&tables.floor));
+            let name = RecordId::Floor.name();
+            change(&mut changes, name, touch, Some(&tables.floor));
         }
         for (stream, touch) in &mut self.forks {
             let now = tables.forks.get(stream);
-            change(&mut changes, RecordId::Fork(*stream), touch, now);
+            change(&mut changes, Table::Fork.record_name(stream), touch, now);
         }
         changes
     }
@@ -172,8 +175,12 @@ impl Touched {
     }
 }
 
-fn change<E, R>(changes: &mut Vec<Change>, id: RecordId, touch: &mut Touch<E>, now: Option<&Arc<R>>)
-where
+fn change<E, R>(
+    changes: &mut Vec<Change>,
+    name: RecordName,
+    touch: &mut Touch<E>,
+    now: Option<&Arc<R>>,
+) where
     RecordImage<R>: Image + 'static,
 {
     let effect = match now {
@@ -182,8 +189,5 @@ where
         None if touch.before.is_some() => Effect::Remove,
         None => return,
     };
-    changes.push(Change {
-        name: id.name(),
-        effect,
-    });
+    changes.push(Change { name, effect });
 }

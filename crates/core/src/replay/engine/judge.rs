@@ -36,16 +36,6 @@ pub(super) enum Judged {
 }
 
 impl State {
-    /// Hears a fresh transaction as a witness of the wall clock: one that advances a retained
-    /// stream and came over a live connection.
-    pub(super) fn hear(&mut self, item: &impl Candidate, introducer: Introducer, now: Now) {
-        let retained = self.tables.receivers.get(&item.stream());
-        let fresh = retained.is_some_and(|it| it.record.window.high() < item.sequence());
-        if fresh && matches!(introducer, Introducer::Slot(_)) {
-            self.witness.hear(item.issued_ms(), now);
-        }
-    }
-
     /// Judges a transaction and, unless it is refused, stages what it changes.
     pub(super) fn judge(
         &mut self,
@@ -93,7 +83,15 @@ impl State {
             custody: mail,
         };
         match self.change_receiver(stream, op, Some(now)) {
-            Ok(()) => Ok(judged(mail, verdict)),
+            Ok(()) => {
+                // What advances a retained stream over a live connection is fresh: a witness.
+                if matches!(verdict, Verdict::Advance { .. })
+                    && matches!(introducer, Introducer::Slot(_))
+                {
+                    self.witness.hear(item.issued_ms(), now);
+                }
+                Ok(judged(mail, verdict))
+            }
             // The window admits what it classified so; were it otherwise, fail closed.
             Err(_) => Err(Refusal::Replay { stream, sequence }),
         }

@@ -20,7 +20,7 @@ impl State {
         self.open = Default::default();
         for (name, found) in scan.records {
             match restored(name, found) {
-                Ok(record) => self.put(record, now),
+                Ok(record) => self.put(name, record, now),
                 Err(bad) => {
                     self.tables.unrestorable.insert(name, bad);
                 }
@@ -28,13 +28,17 @@ impl State {
         }
     }
 
-    fn put(&mut self, record: Record, now: Now) {
+    fn put(&mut self, name: RecordName, record: Record, now: Now) {
         let used_ms = now.steady_ms;
         match record {
             Record::Receiver(record) => {
                 let stream = record.stream;
                 let record = Arc::from(record);
-                let receiver = Receiver { record, used_ms };
+                let receiver = Receiver {
+                    record,
+                    name,
+                    used_ms,
+                };
                 self.tables.put_receiver(stream, Some(receiver));
             }
             Record::Sender(record) => {

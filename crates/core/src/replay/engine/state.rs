@@ -12,7 +12,7 @@ use crate::ids::StreamKey;
 use crate::replay::clock::{Now, Witness};
 use crate::replay::lease::Lease;
 use crate::replay::quota::{Quota, QuotaRefusal};
-use crate::replay::record::{DeltaError, ForkRecord, Op, RecordId};
+use crate::replay::record::{DeltaError, ForkRecord, Op, RecordId, Table};
 use crate::replay::record::{ReceiverRecord, SenderRecord};
 use crate::replay::slots::Slot;
 use crate::replay::volatile::Volatile;
@@ -49,6 +49,7 @@ impl State {
         self.open.will_write();
         let receiver = Receiver {
             record: Arc::new(record),
+            name: Table::Receiver.record_name(&stream),
             used_ms: now.steady_ms,
         };
         self.tables.put_receiver(stream, Some(receiver));

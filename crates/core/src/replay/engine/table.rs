@@ -14,11 +14,14 @@ use crate::replay::lease::Lease;
 use crate::replay::record::{FloorRecord, ForkRecord, ReceiverRecord, SenderRecord};
 use crate::replay::slots::Slots;
 use crate::replay::unrestorable::Unrestorable;
+use crate::store::RecordName;
 
 /// A retained receiver stream.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Receiver {
     pub(super) record: Arc<ReceiverRecord>,
+    /// The record's name, which is a hash.
+    pub(super) name: RecordName,
     /// When this process loaded the stream or last admitted on it, by the steady clock.
     pub(super) used_ms: u64,
 }

@@ -338,7 +338,6 @@ fn law_release_order_fail_closed_latency_hold_in_every_state_of_a_small_world_s1
     const OFFERS: &[Action] = &[
         Action::Offer(1, 40, 1),
         Action::Offer(1, 40, 2),
-        Action::Offer(1, 5, 1),
         Action::Offer(2, 1, 1),
     ];
     // A stream that is there already, so that its next batch is a delta.
