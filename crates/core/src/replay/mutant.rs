@@ -44,6 +44,8 @@ mod variants {
         TrustsTheWallClock,
         /// Retiring a stream raises no floor.
         RaisesNoFloor,
+        /// A late transaction of a stream that started again is not judged by the floor.
+        AsksNoFloorOfLateOnes,
         /// New streams are taken by a clock that is behind a retirement.
         BelievesAClockSetBack,
     }

@@ -50,7 +50,7 @@ impl State {
         let mail = introducer == Introducer::Inbox;
         let item_spent_ms = spent_ms(stream.class, item.last_ms());
         let Some(receiver) = self.tables.receivers.get(&stream) else {
-            self.check_new(item, introducer, item_spent_ms, now)?;
+            self.check_new(item, introducer, now)?;
             self.charge(item, now)?;
             let entry = CustodyEntry {
                 sequence,
@@ -74,7 +74,7 @@ impl State {
         }
         let verdict = receiver.record.window.classify(sequence, digest);
         refuse_verdict(verdict, item)?;
-        self.check_floor(item, introducer, item_spent_ms, now)?;
+        self.check_floor(item, introducer, verdict, now)?;
         self.charge(item, now)?;
         let op = Op::Admit {
             sequence,
@@ -164,32 +164,34 @@ impl State {
         &self,
         item: &impl Candidate,
         introducer: Introducer,
-        item_spent_ms: u64,
         now: Now,
     ) -> Result<(), Refusal> {
         let stream = item.stream();
         self.check_available(Table::Receiver, &stream)?;
-        if introducer == Introducer::Inbox {
-            self.check_available(Table::Floor, &stream)?;
-        }
-        self.check_floor(item, introducer, item_spent_ms, now)?;
+        self.check_floor(item, introducer, Verdict::First, now)?;
         let used = self.tables.receivers_used();
         let share = self.tables.slots.check(introducer, used);
         share.map_err(|full| Refusal::StreamShareFull { stream, full })
     }
 
-    /// Refuses what a stream that was retired may have admitted. A retained stream may be one that
-    /// started again since, so this asks of it too.
+    /// Refuses what a stream that was retired may have admitted: a first transaction, and a late
+    /// one, since a retained stream may be one that started again. What advances a window is above
+    /// everything of its stream's former life, and is judged at this instant alone.
     fn check_floor(
         &self,
         item: &impl Candidate,
         introducer: Introducer,
-        item_spent_ms: u64,
+        verdict: Verdict,
         now: Now,
     ) -> Result<(), Refusal> {
-        let floor_ms = self.tables.floor.mail_ms;
+        let late = verdict == Verdict::Late && !mutant!(AsksNoFloorOfLateOnes);
+        let former = late || verdict == Verdict::First;
+        let floor_ms = if former { self.tables.floor.mail_ms } else { 0 };
         if introducer == Introducer::Inbox {
-            return self.check_mail(item, item_spent_ms, now.wall_ms.max(floor_ms));
+            if former {
+                self.check_available(Table::Floor, &item.stream())?;
+            }
+            return self.check_mail(item, now.wall_ms.max(floor_ms));
         }
         let below = item.last_ms().saturating_add(CLOCK_SKEW_MS) < floor_ms;
         if below && !self.witness.confirms(now) && !mutant!(BelievesAClockSetBack) {
@@ -199,14 +201,9 @@ impl State {
         Ok(())
     }
 
-    fn check_mail(
-        &self,
-        item: &impl Candidate,
-        item_spent_ms: u64,
-        floor_ms: u64,
-    ) -> Result<(), Refusal> {
+    fn check_mail(&self, item: &impl Candidate, floor_ms: u64) -> Result<(), Refusal> {
         let stream = item.stream();
-        if item_spent_ms < floor_ms {
+        if spent_ms(stream.class, item.last_ms()) < floor_ms {
             let sequence = item.sequence();
             return Err(Refusal::SpentMail {
                 stream,

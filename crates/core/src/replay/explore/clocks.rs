@@ -31,6 +31,8 @@ enum Action {
     OfferApplication,
     /// The application transaction out of the inbox, taken at once where it is held.
     OfferMail,
+    /// What the application's stream signs next, over a live connection.
+    OfferNext,
     /// Time passes, for every clock.
     Pass(u64),
     /// The wall clock is set to true time plus, or minus, this.
@@ -88,6 +90,20 @@ impl Clocks {
         (START_MS.saturating_sub(CLOCK_SKEW_MS)..=START_MS + LIFE_MS).contains(&self.wall_ms)
     }
 
+    /// A fresh transaction of the stream: its origin's clock is right.
+    fn offer_next(&mut self) -> Result<(), String> {
+        let item = Item {
+            stream: stream(7, Class::Application),
+            sequence: 6,
+            tag: 2,
+            issued_ms: self.true_ms,
+            last_ms: self.true_ms + LIFE_MS,
+        };
+        self.engine
+            .stage_admission(item, Introducer::Own, self.now());
+        self.settle()
+    }
+
     fn offer(&mut self, class: Class, introducer: Introducer) -> Result<(), String> {
         let item = Item {
             stream: stream(7, class),
@@ -105,7 +121,7 @@ impl Clocks {
         let item = Item {
             stream: stream(9, Class::Storage),
             sequence: self.true_ms - START_MS,
-            tag: 1,
+            tag: 2,
             issued_ms: self.wall_ms,
             last_ms: self.wall_ms + LIFE_MS,
         };
@@ -123,8 +139,7 @@ impl Clocks {
                     }
                     Outcome::Admitted(admitted) => {
                         let item = admitted.into_item();
-                        let other = item.stream.class == Class::Storage;
-                        if !other && !self.dispatched.insert(item) {
+                        if item.tag == 1 && !self.dispatched.insert(item) {
                             let class = item.stream.class;
                             return Err(format!("law two clocks: {class} dispatched twice"));
                         }
@@ -166,6 +181,9 @@ impl World for Clocks {
         if self.true_ms <= START_MS + LIFE_MS + MAIL_LIFE_MAX_MS + 2 * CLOCK_SKEW_MS {
             actions.push(Action::OfferMail);
         }
+        if self.wall_ms == self.true_ms {
+            actions.push(Action::OfferNext);
+        }
         if self.wall_ms >= self.true_ms {
             actions.push(Action::Accomplice);
         }
@@ -177,6 +195,7 @@ impl World for Clocks {
             Action::OfferLive => self.offer(Class::Control, Introducer::Own),
             Action::OfferApplication => self.offer(Class::Application, Introducer::Own),
             Action::OfferMail => self.offer(Class::Application, Introducer::Inbox),
+            Action::OfferNext => self.offer_next(),
             Action::Pass(ms) => {
                 self.true_ms += ms;
                 self.wall_ms += ms;
@@ -224,4 +243,27 @@ fn law_two_clocks_reopen_no_replay_in_any_state_of_a_small_world() {
         Mutant::BelievesAClockSetBack,
     ];
     check("two clocks", Clocks::new, 6, &broken);
+}
+
+#[test]
+fn law_mail_floor_holds_in_every_state_after_a_wrong_retirement() {
+    // The application's stream has retired ten years ahead of its time, and the clock came back.
+    const BEFORE: [Action; 5] = [
+        Action::OfferApplication,
+        Action::Pass(RIPE_MS),
+        Action::SetAhead(DECADE_MS),
+        Action::Accomplice,
+        Action::SetAhead(0),
+    ];
+    let world = || {
+        let mut world = Clocks::new();
+        for action in BEFORE {
+            world.act(action).unwrap();
+        }
+        let retired = stream(7, Class::Application);
+        assert_eq!(world.engine.receiver(&retired), None);
+        world
+    };
+    let broken = [Mutant::RaisesNoFloor, Mutant::AsksNoFloorOfLateOnes];
+    check("mail floor", world, 5, &broken);
 }
