@@ -354,6 +354,27 @@ fn law_retirement_sender_streams_retire_and_start_again_above() {
 }
 
 #[test]
+fn law_retirement_a_stream_that_retires_and_starts_again_in_one_batch_is_one_change() {
+    let mut watched = Watched::new();
+    let first = watched.node.reserve(outgoing(9), 1).unwrap();
+    let item = watched.node.item(stream(7), 5, 1);
+    watched.admit(item, Introducer::Own);
+    watched.pass(8 * DAY_MS);
+    let now = watched.node.now;
+    watched.node.engine.handle_witness(now.wall_ms, now);
+    // Each call retires the stream that it then starts again.
+    watched.node.engine.stage_reservation(outgoing(9), 1, now);
+    let item = watched.node.item(stream(7), 6, 1);
+    watched.node.offer(item, Introducer::Own);
+    assert!(watched.node.write());
+    let answers: Vec<_> = watched.node.drain().iter().map(|it| word(&it.1)).collect();
+    assert_eq!(answers, ["reserved", "first"]);
+    let counters = watched.node.engine.counters();
+    assert_eq!((counters.retired_sender, counters.retired_receiver), (1, 2));
+    assert!(watched.node.engine.next_sequence(&outgoing(9)).unwrap() > first + 64);
+}
+
+#[test]
 fn law_retirement_a_sender_stream_in_use_renews_its_spent_instant() {
     let mut watched = Watched::new();
     let mut writes = 0;

@@ -124,6 +124,8 @@ impl Disk {
                 let record = Record::decode_filed(&whole, change.name).unwrap();
                 assert_eq!(record.version(), image.version());
                 let before = self.records.get(&change.name);
+                let version = before.map_or(0, |it| Record::decode(it).unwrap().version());
+                assert_eq!(record.version(), version + 1, "a batch counts one version");
                 if let Some(delta) = image.delta() {
                     let applied = record::apply(before.unwrap(), &delta.bytes);
                     assert_eq!(applied.as_ref(), Ok(&whole), "a delta leads elsewhere");

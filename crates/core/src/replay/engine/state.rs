@@ -115,7 +115,9 @@ impl State {
         let touch = self.open.sender(stream, held.as_ref());
         let mut record = held.map_or_else(
             || {
-                let version = touch.before().map_or(0, |it| it.record.version);
+                // One that the open batch has just retired goes on counting its versions.
+                let before = touch.before().map(|it| it.record.version);
+                let version = before.map_or(0, |version| version.saturating_add(1));
                 Arc::new(SenderRecord {
                     stream,
                     version,
