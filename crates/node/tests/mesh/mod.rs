@@ -429,7 +429,12 @@ pub(crate) fn signer(number: u8, network: NetworkId, issued_ms: u64) -> Arc<Sign
 }
 
 /// A signer of account `number` with another delegatee.
-pub(crate) fn delegatee_of(number: u8, delegatee: u8, network: NetworkId, issued_ms: u64) -> Arc<Signer> {
+pub(crate) fn delegatee_of(
+    number: u8,
+    delegatee: u8,
+    network: NetworkId,
+    issued_ms: u64,
+) -> Arc<Signer> {
     let account = Account::ed25519(Zeroizing::new([number + 1; 32])).unwrap();
     let delegatee = Delegatee::from_seed(Zeroizing::new([delegatee + 101; 32]));
     let life = Life {

@@ -1,0 +1,244 @@
+//! Whole nodes over real WebRTC on loopback. Nothing here waits by the clock.
+
+use std::collections::BTreeMap;
+
+use overlane_core::identity::Account;
+use overlane_core::transaction::{Message, Namespace};
+use overlane_core::{Class, Coded};
+use overlane_node::{Event, Node, NodeBuilder, NodeError, StoreStatus};
+use overlane_storage_native::testkit::MemoryStore;
+use zeroize::Zeroizing;
+
+/// A node to be, of account `number`, on a store that a test can keep and break.
+fn builder(number: u8, store: &MemoryStore) -> NodeBuilder {
+    let account = Account::ed25519(Zeroizing::new([number; 32])).expect("an account");
+    Node::builder()
+        .account(account)
+        .store(Box::new(store.clone()))
+}
+
+async fn pair() -> (Node, Node) {
+    let spawn = async |number| {
+        let node = builder(number, &MemoryStore::new()).spawn().await;
+        node.expect("a node")
+    };
+    let (here, there) = (spawn(1).await, spawn(2).await);
+    let peer = here.connect(there.url().expect("a URL")).await;
+    assert_eq!(peer.expect("a link"), there.did());
+    assert!(there.linked(here.did()).await);
+    (here, there)
+}
+
+fn message(class: Class, body: &[u8]) -> Message<'_> {
+    match class {
+        Class::Control => Message::Control(body),
+        Class::Storage => Message::Storage(body),
+        Class::E2e => Message::E2e(body),
+        Class::Application => Message::Application {
+            namespace: Namespace::new("test").expect("a namespace"),
+            body,
+        },
+    }
+}
+
+/// Sends `count` messages of every class at once, each class from a task of its own.
+async fn send_all(node: &Node, to: &Node, count: u32) {
+    let tasks = Class::ALL.map(|class| {
+        let (node, to) = (node.clone(), to.did());
+        tokio::spawn(async move {
+            for number in 0..count {
+                let sent = node.send(to, message(class, &number.to_be_bytes())).await;
+                sent.unwrap_or_else(|error| panic!("{class} {number}: {error}"));
+            }
+        })
+    });
+    for task in tasks {
+        task.await.expect("sent");
+    }
+}
+
+/// Takes `count` messages of every class, and gives the numbers of each in their order.
+async fn take_all(node: &Node, count: u32) -> BTreeMap<Class, Vec<u32>> {
+    let messages = node.messages();
+    let mut taken = BTreeMap::<Class, Vec<u32>>::new();
+    for _ in 0..count * 4 {
+        let delivery = messages.next().await.expect("a message");
+        let body = delivery.item().message().body().try_into();
+        let number = u32::from_be_bytes(body.expect("four bytes"));
+        taken
+            .entry(delivery.item().class())
+            .or_default()
+            .push(number);
+    }
+    taken
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn law_order_per_class_holds_over_webrtc_both_ways_at_once() {
+    const COUNT: u32 = 150;
+    let (here, there) = pair().await;
+    let (came_here, came_there, (), ()) = tokio::join!(
+        take_all(&here, COUNT),
+        take_all(&there, COUNT),
+        send_all(&here, &there, COUNT),
+        send_all(&there, &here, COUNT),
+    );
+    let sent: Vec<_> = (0..COUNT).collect();
+    for came in [came_here, came_there] {
+        for class in Class::ALL {
+            assert_eq!(came[&class], sent, "{class}");
+        }
+    }
+    for node in [&here, &there] {
+        let status = node.status().await.expect("its status");
+        assert_eq!(status.counters.sent, u64::from(COUNT) * 4);
+        assert_eq!(status.counters.dispatched, u64::from(COUNT) * 4);
+        assert_eq!(status.counters.refused, BTreeMap::new());
+        assert_eq!(status.store, StoreStatus::Durable);
+    }
+    here.shutdown().await;
+    there.shutdown().await;
+}
+
+/// The next refusal's code.
+async fn refusal(events: &mut tokio::sync::broadcast::Receiver<Event>) -> &'static str {
+    loop {
+        if let Event::Refused { refusal, .. } = events.recv().await.expect("an event") {
+            return refusal.code();
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_same_signed_bytes_are_refused_again_after_a_restart_and_a_rotation() {
+    let store = MemoryStore::new();
+    let here = builder(1, &MemoryStore::new())
+        .spawn()
+        .await
+        .expect("a node");
+    let mut receipts = Vec::new();
+    for life in 0..2 {
+        let there = builder(2, &store).spawn().await.expect("a node");
+        let mut events = there.events();
+        here.connect(there.url().expect("a URL"))
+            .await
+            .expect("a link");
+        for receipt in &receipts {
+            let signed: &overlane_node::Receipt = receipt;
+            here.offer_again(signed.signed.clone())
+                .await
+                .expect("offered");
+            assert_eq!(refusal(&mut events).await, "replay/replay", "life {life}");
+        }
+        let receipt = here
+            .send(there.did(), message(Class::Application, b"one"))
+            .await;
+        let receipt = receipt.expect("sent");
+        assert!(there.messages().next().await.is_some());
+        here.rotate_delegatee().await.expect("rotated");
+        let after = here
+            .send(there.did(), message(Class::Application, b"two"))
+            .await;
+        let after = after.expect("sent");
+        assert_eq!(after.sequence, receipt.sequence + 1, "the stream goes on");
+        assert!(there.messages().next().await.is_some());
+        receipts.extend([receipt, after]);
+        there.shutdown().await;
+    }
+    here.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failing_store_refuses_and_the_node_stays_up() {
+    let store = MemoryStore::new();
+    let here = builder(1, &MemoryStore::new())
+        .spawn()
+        .await
+        .expect("a node");
+    let there = builder(2, &store).spawn().await.expect("a node");
+    here.connect(there.url().expect("a URL"))
+        .await
+        .expect("a link");
+    let mut events = there.events();
+    store.fail_next();
+    let sent = here
+        .send(there.did(), message(Class::Application, b"lost"))
+        .await;
+    sent.expect("sent: whether it is admitted is the destination's to say");
+    assert_eq!(refusal(&mut events).await, "replay/store_failed");
+    let answer = there
+        .send(here.did(), message(Class::Application, b"no"))
+        .await;
+    assert_eq!(answer.expect_err("refused").code(), "replay/store_failed");
+    let status = there.status().await.expect("it is up");
+    assert!(
+        matches!(status.store, StoreStatus::Failed(_)),
+        "{:?}",
+        status.store
+    );
+    here.shutdown().await;
+    there.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_store_a_node_runs_and_refuses_s10() {
+    let account = Account::ed25519(Zeroizing::new([2; 32])).expect("an account");
+    let there = Node::builder()
+        .account(account)
+        .spawn()
+        .await
+        .expect("a node");
+    let here = builder(1, &MemoryStore::new())
+        .spawn()
+        .await
+        .expect("a node");
+    here.connect(there.url().expect("a URL"))
+        .await
+        .expect("a link");
+    let mut events = there.events();
+    let sent = here
+        .send(there.did(), message(Class::Application, b"no"))
+        .await;
+    sent.expect("sent");
+    assert_eq!(refusal(&mut events).await, "replay/storage_unavailable");
+    let answer = there
+        .send(here.did(), message(Class::Application, b"no"))
+        .await;
+    assert_eq!(
+        answer.expect_err("refused").code(),
+        "replay/storage_unavailable"
+    );
+    let status = there.status().await.expect("it is up");
+    assert_eq!(status.store, StoreStatus::Absent);
+    here.shutdown().await;
+    there.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_port_in_use_and_a_missing_account_are_refused_at_the_start() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = taken.local_addr().expect("its address");
+    let node = builder(1, &MemoryStore::new())
+        .listen(address)
+        .spawn()
+        .await;
+    let error = node.expect_err("refused");
+    assert_eq!(error.code(), "node/listen_in_use");
+    assert!(error.to_string().contains(&address.to_string()));
+    let node = Node::builder().spawn().await;
+    assert!(matches!(node, Err(NodeError::NoAccount)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_was_shut_down_answers_so() {
+    let (here, there) = pair().await;
+    there.shutdown().await;
+    there.shutdown().await;
+    assert!(there.messages().next().await.is_none());
+    let send = there
+        .send(here.did(), message(Class::Control, b"late"))
+        .await;
+    assert_eq!(send.expect_err("refused").code(), "node/closed");
+    assert!(matches!(there.status().await, Err(NodeError::Closed)));
+    here.shutdown().await;
+}
