@@ -3,6 +3,11 @@
 //! Law (one connection, one proof): a description that passes has exactly one section, it carries
 //! data channels, and exactly one SHA-256 fingerprint stands in it. The delegatee signs the
 //! description, so the fingerprint that DTLS proves is the one that the signer named.
+//!
+//! Law (one reading): the parser reads the same lines and words as the check. It is lenient where
+//! RFC 8866 is not: it skips a carriage return before a line, trims what stands around a value, and
+//! parts words at any Unicode space. So a description holds printable ASCII alone, each line begins
+//! with one letter and `=`, and no space stands around its value.
 
 use std::net::IpAddr;
 
@@ -48,6 +53,8 @@ impl Reach {
     }
 
     fn allows(self, address: IpAddr) -> bool {
+        // An IPv4 address in IPv6 dress goes where the IPv4 address goes.
+        let address = address.to_canonical();
         match self {
             Self::Loopback => address.is_loopback(),
             Self::Network => {
@@ -91,9 +98,11 @@ struct Found {
 
 impl Found {
     fn line(&mut self, line: &str, reach: Reach) -> Result<(), SdpError> {
-        let Some((kind, value)) = line.split_once('=') else {
+        let (kind, value) = line.split_once('=').ok_or(SdpError::NotALine)?;
+        let printable = line.bytes().all(|byte| matches!(byte, b' '..=b'~'));
+        if !printable || kind.len() != 1 || value.trim() != value {
             return Err(SdpError::NotALine);
-        };
+        }
         match kind {
             "m" => self.section(value),
             "a" => {
@@ -221,8 +230,8 @@ pub enum SdpError {
     /// More than [`SDP_MAX_LINES`] lines.
     #[error("a session description of more than {SDP_MAX_LINES} lines")]
     TooManyLines,
-    /// A line without `=`.
-    #[error("a line of the session description is not of the form type=value")]
+    /// A line that is not one letter, `=` and a value in printable ASCII without spaces around it.
+    #[error("a line of the session description is not type=value in printable ASCII")]
     NotALine,
     /// Not exactly one section, or not one of data channels.
     #[error(
@@ -362,6 +371,7 @@ mod tests {
                 SdpError::IceCredentials,
             ),
             (&[FINGERPRINT, CANDIDATE, "nonsense"], SdpError::NotALine),
+            (&[FINGERPRINT, CANDIDATE, "ab=c"], SdpError::NotALine),
             (
                 &[FINGERPRINT, lan],
                 SdpError::CandidateReach {
@@ -386,12 +396,45 @@ mod tests {
         assert!(matches!(loopback, Err(SdpError::CandidateReach { .. })));
         let lan = "a=candidate:1 1 udp 2130706431 192.168.1.7 40000 typ host";
         assert!(check(&sdp(&[FINGERPRINT, lan]), Reach::Network).is_ok());
-        for address in ["0.0.0.0", "255.255.255.255", "224.0.0.1", "ff02::1", "::"] {
+        for address in [
+            "0.0.0.0",
+            "255.255.255.255",
+            "224.0.0.1",
+            "ff02::1",
+            "::",
+            "::ffff:127.0.0.1",
+            "::ffff:0.0.0.0",
+            "::ffff:224.0.0.1",
+        ] {
             let line = format!("a=candidate:1 1 udp 2130706431 {address} 40000 typ host");
             let refused = check(&sdp(&[FINGERPRINT, &line]), Reach::Network);
             assert!(
                 matches!(refused, Err(SdpError::CandidateReach { .. })),
                 "{address}"
+            );
+        }
+    }
+
+    /// Each of these is another candidate or section to the crate's parser, and was none to a check
+    /// that read lines and words its own way.
+    #[test]
+    fn law_nothing_is_hidden_from_the_check_that_the_parser_sees() {
+        const AWAY: &str = "candidate:1 1 udp 2130706431 10.0.0.1 40000 typ host";
+        let spaced = AWAY.replace(' ', "\u{a0}");
+        for hidden in [
+            format!("\ra={AWAY}"),
+            format!("a= {AWAY}"),
+            format!("a=\u{a0}{AWAY}"),
+            format!("a=x\ra={AWAY}"),
+            format!("a={spaced} x udp 1 127.0.0.1 9 typ host"),
+            "\rm=video 9 UDP/TLS/RTP/SAVPF 96".to_owned(),
+            format!("a=x:\u{2028}{AWAY}"),
+        ] {
+            let sdp = sdp(&[FINGERPRINT, CANDIDATE, &hidden]);
+            assert_eq!(
+                check(&sdp, Reach::Loopback),
+                Err(SdpError::NotALine),
+                "{hidden:?}"
             );
         }
     }
