@@ -1,4 +1,7 @@
 //! A listener for strangers: what one connection may take, and how many there may be.
+//!
+//! Law (places come back): a connection serves one request and ends within
+//! [`CONNECTION_DEADLINE`], whatever its client sends or leaves unread.
 
 use std::io;
 use std::time::Duration;
@@ -9,13 +12,26 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use super::config::SIGNAL_DEADLINE_MS;
 
 /// Connections that a listener for offers has open at once. More wait to be accepted.
 pub const CONNECTIONS_MAX: usize = 64;
 
-/// How long a connection may take to send the head of a request, the time between two requests
-/// included.
+/// How long a connection may take to send the head of its request.
 pub const HEAD_DEADLINE: Duration = Duration::from_secs(10);
+
+/// How long a connection may last in all, the reading of its response included.
+pub const CONNECTION_DEADLINE: Duration = Duration::from_secs(25);
+
+/// The most of a request's head that is held, in bytes.
+pub const HEAD_MAX_BYTES: usize = 16 * 1024;
+
+const _: () = assert!(
+    CONNECTION_DEADLINE.as_millis() > HEAD_DEADLINE.as_millis() + SIGNAL_DEADLINE_MS as u128,
+    "whoever is in time for the others is in time for this"
+);
 
 /// The longest wait after the system refused to accept a connection, as when files run out.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -27,6 +43,8 @@ pub struct ServerLimits {
     pub connections_max: usize,
     /// How long a request's head may take.
     pub head_deadline: Duration,
+    /// How long a connection may last.
+    pub connection_deadline: Duration,
 }
 
 impl Default for ServerLimits {
@@ -34,6 +52,7 @@ impl Default for ServerLimits {
         Self {
             connections_max: CONNECTIONS_MAX,
             head_deadline: HEAD_DEADLINE,
+            connection_deadline: CONNECTION_DEADLINE,
         }
     }
 }
@@ -54,7 +73,7 @@ pub async fn serve(
             () = &mut stop => return,
             Some(_) = connections.join_next() => {}
             accepted = accept(&listener), if !full => {
-                connections.spawn(connection(accepted, router.clone(), limits.head_deadline));
+                connections.spawn(connection(accepted, router.clone(), limits));
             }
         }
     }
@@ -83,12 +102,17 @@ fn is_of_one_connection(error: &io::Error) -> bool {
     )
 }
 
-async fn connection(stream: TcpStream, router: Router, head_deadline: Duration) {
+async fn connection(stream: TcpStream, router: Router, limits: ServerLimits) {
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(head_deadline)
+        .header_read_timeout(limits.head_deadline)
+        .max_buf_size(HEAD_MAX_BYTES)
+        // A client that asks again and again would never give its place back.
+        .keep_alive(false)
         .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
-    if let Err(error) = served.await {
-        tracing::debug!(%error, "connection of a stranger");
+    match timeout(limits.connection_deadline, served).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => tracing::debug!(%error, "connection of a stranger"),
+        Err(_) => tracing::debug!("connection of a stranger: cut at its deadline"),
     }
 }

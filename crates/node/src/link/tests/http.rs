@@ -16,7 +16,7 @@ use super::must;
 use super::node::{Identity, Node};
 use crate::link::LinkConfig;
 use crate::link::http::Refusal;
-use crate::link::server::{ServerLimits, serve};
+use crate::link::server::{HEAD_MAX_BYTES, ServerLimits, serve};
 use crate::link::signal::router;
 
 /// Sends `request` and reads what comes back, to its end.
@@ -131,6 +131,7 @@ async fn idle_connections_are_bounded_and_give_their_places_back() {
     let limits = ServerLimits {
         connections_max: 2,
         head_deadline: Duration::from_millis(300),
+        ..ServerLimits::default()
     };
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -211,4 +212,67 @@ async fn connections_are_bounded() {
         assert!(response.starts_with(b"HTTP/1.1 200"));
     }
     assert!(peak.borrow().1 <= BOUND);
+}
+
+/// The limits of a listener that only `change` can make give a place back within a test.
+fn patient(change: impl Fn(&mut ServerLimits)) -> ServerLimits {
+    let hour = Duration::from_secs(3_600);
+    let mut limits = ServerLimits {
+        connections_max: 1,
+        head_deadline: hour,
+        connection_deadline: hour,
+    };
+    change(&mut limits);
+    limits
+}
+
+/// A listener with these limits, over requests that wait for `go`.
+async fn listener(limits: ServerLimits, go: &Arc<Semaphore>) -> std::net::SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let router = waiting(go, &Arc::new(watch::Sender::new((0, 0))));
+    tokio::spawn(serve(listener, router, limits, std::future::pending()));
+    address
+}
+
+/// Whoever asks again and again cannot keep a place.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_connection_serves_one_request() {
+    let address = listener(patient(|_| {}), &Arc::new(Semaphore::new(2))).await;
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let one = b"POST /v1/offer HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n\r\n";
+    stream.write_all(one).await.unwrap();
+    let mut response = Vec::new();
+    let read = stream.read_to_end(&mut response);
+    must("the end of the connection", read).await.unwrap();
+    assert!(response.starts_with(b"HTTP/1.1 200"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_connection_ends_at_its_deadline_whatever_it_waits_for() {
+    let limits = patient(|limits| limits.connection_deadline = Duration::from_millis(200));
+    let address = listener(limits, &Arc::new(Semaphore::new(0))).await;
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    stream.write_all(&request("", b"")).await.unwrap();
+    let mut response = Vec::new();
+    let read = stream.read_to_end(&mut response);
+    must("the end of the connection", read).await.unwrap();
+    assert!(response.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_head_of_a_request_is_bounded() {
+    let address = listener(patient(|_| {}), &Arc::new(Semaphore::new(1))).await;
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let padding = "y".repeat(HEAD_MAX_BYTES);
+    let head = request(&format!("x: {padding}\r\n"), b"");
+    // The listener may hang up before all of it is taken.
+    let _ = stream.write_all(&head).await;
+    let mut response = Vec::new();
+    let _ = must(
+        "the end of the connection",
+        stream.read_to_end(&mut response),
+    )
+    .await;
+    assert!(!response.starts_with(b"HTTP/1.1 200"));
 }
