@@ -1,0 +1,107 @@
+//! How much one link may cost. Both ends say their own limits before any frame, and each direction
+//! keeps to the lower: what is over a limit is then never an honest peer's.
+//!
+//! Law (bounded): no table of a link grows past its limit, and what breaks one ends that link's
+//! epoch alone, before anything is released.
+
+use super::wire::{OPS_PER_FRAME_MAX, RESOLUTIONS_PER_OP_MAX};
+use overlane_core::wire::cbor::{CborError, Decode, Encode, Reader, Writer};
+
+/// The limits of one link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Limits {
+    /// Objects that the other end may hold of ours.
+    pub exports: u32,
+    /// Objects that we hold of the other end's.
+    pub imports: u32,
+    /// Promises with a name on the link, for each end that introduced them.
+    pub promises: u32,
+    /// Frames that the peer has not acknowledged, after which the application must wait. What an
+    /// incoming frame asks for may take as many again.
+    pub unacked_frames: u32,
+    /// Messages that wait for one promise.
+    pub queued_messages: u32,
+    /// References that the peer may introduce in a second.
+    pub introductions_per_s: u32,
+    /// Messages to what the peer knows is revoked or data, and the like, before the epoch ends.
+    pub soft_violations: u32,
+    /// How long an acknowledgement waits for a frame to ride on, in milliseconds.
+    pub ack_delay_ms: u64,
+    /// How long a frame stays unacknowledged before the peer is asked where it is, in milliseconds.
+    pub probe_ms: u64,
+    /// How long a frame may stay unacknowledged while connected, in milliseconds.
+    pub ack_deadline_ms: u64,
+    /// Whether frames say their number. Without, both ends count, and what carries the frames must
+    /// lose none.
+    pub explicit_seq: bool,
+}
+
+impl Default for Limits {
+    /// The limits of a node that was not told otherwise.
+    fn default() -> Self {
+        Self {
+            exports: 4_096,
+            imports: 4_096,
+            promises: 1_024,
+            unacked_frames: 256,
+            queued_messages: 256,
+            introductions_per_s: 4_096,
+            soft_violations: 16,
+            ack_delay_ms: 50,
+            probe_ms: 5_000,
+            ack_deadline_ms: 60_000,
+            explicit_seq: true,
+        }
+    }
+}
+
+impl Limits {
+    /// What holds on a link whose ends have these limits, seen from the end of `self`.
+    #[must_use]
+    pub fn with(self, peer: Self) -> Self {
+        Self {
+            exports: self.exports.min(peer.imports),
+            imports: self.imports.min(peer.exports),
+            promises: self.promises.min(peer.promises),
+            unacked_frames: self.unacked_frames.min(peer.unacked_frames).max(1),
+            ..self
+        }
+    }
+
+    /// The most frames in the outbox.
+    pub fn outbox_frames(self) -> usize {
+        2 * self.unacked_frames as usize
+    }
+
+    /// The most rows that wait for an acknowledgement: no operation adds more than one for each
+    /// reference it names.
+    pub fn pending_rows(self) -> usize {
+        self.outbox_frames()
+            .saturating_mul(OPS_PER_FRAME_MAX * RESOLUTIONS_PER_OP_MAX)
+    }
+}
+
+impl Encode for Limits {
+    fn encode(&self, writer: &mut Writer) {
+        writer
+            .array(4)
+            .value(&self.exports)
+            .value(&self.imports)
+            .value(&self.promises)
+            .value(&self.unacked_frames);
+    }
+}
+
+/// What the other end says; what is left out concerns the end that said it alone.
+impl<'a> Decode<'a> for Limits {
+    fn decode(reader: &mut Reader<'a>) -> Result<Self, CborError> {
+        reader.expect_array(4)?;
+        Ok(Self {
+            exports: reader.value()?,
+            imports: reader.value()?,
+            promises: reader.value()?,
+            unacked_frames: reader.value()?,
+            ..Self::default()
+        })
+    }
+}

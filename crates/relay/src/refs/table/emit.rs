@@ -1,0 +1,654 @@
+//! Sending: names become ids, operations become frames.
+//!
+//! Operations that belong together (a message, the outcomes of what it mentions, the revocations of
+//! what it introduces) go into one frame. A group that does not fit what is left of a frame is undone
+//! and built again for the next, so that every number it writes down is the number of its frame.
+
+use super::link::{Due, Entry, Pending, Sent, Tombstone, Way};
+use super::local::{Decider, Owner, Promise, Queued, State};
+use super::mutant::Mutant;
+use super::names::{By, Id, LinkId, Local, LocalObject, LocalPromise};
+use super::step::Transmit;
+use super::tx::Tx;
+use crate::refs::error::SendError;
+use crate::refs::wire::{
+    Body, FRAME_MAX_BYTES, Hardness, Kind, Numbered, OPS_PER_FRAME_MAX, Op, Outcome,
+    REFS_PER_BODY_MAX, RESOLUTIONS_PER_OP_MAX, Reason, Resolution, Revocation, Seq, Slot, WireId,
+};
+use overlane_core::wire::cbor::Writer;
+use std::collections::{BTreeMap, VecDeque};
+
+/// A frame that is being filled.
+#[derive(Debug, Default)]
+pub(super) struct Open {
+    ops: usize,
+    bytes: Vec<u8>,
+}
+
+/// Who asks for a frame: the application keeps to the window, what a frame of a peer asks for has
+/// as much room again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reach {
+    App,
+    Caused,
+}
+
+/// Operations of one frame that belong together.
+pub(super) struct Group {
+    link: LinkId,
+    pub(super) seq: Seq,
+    /// Resolved promises that have an id in this group.
+    named: BTreeMap<LocalPromise, Id>,
+    /// Those whose outcome is not written yet.
+    unwritten: VecDeque<(LocalPromise, Id)>,
+    revocations: Vec<Revocation>,
+}
+
+impl Tx<'_> {
+    /// Puts what `build` makes into the frame that is being filled, or into the next.
+    fn emit(
+        &mut self,
+        link: LinkId,
+        reach: Reach,
+        build: impl Fn(&mut Self, &mut Group) -> Result<Option<Op>, SendError>,
+    ) -> Result<(), SendError> {
+        loop {
+            let seq = self.window(link, reach)?;
+            let savepoint = self.savepoint(link);
+            let mut group = Group {
+                link,
+                seq,
+                named: BTreeMap::new(),
+                unwritten: VecDeque::new(),
+                revocations: Vec::new(),
+            };
+            let built = build(self, &mut group).and_then(|op| self.complete(&mut group, op));
+            let ops = match built {
+                Ok(ops) => ops,
+                Err(error) => {
+                    self.rollback_to(link, savepoint);
+                    return Err(error);
+                }
+            };
+            let mut writer = Writer::new();
+            for op in &ops {
+                writer.value(op);
+            }
+            let open = self.open.entry(link).or_default();
+            if open.append(ops.len(), writer.as_bytes()) {
+                return Ok(());
+            }
+            let empty = open.ops == 0;
+            self.rollback_to(link, savepoint);
+            if empty {
+                self.open.remove(&link);
+                return Err(SendError::TooLarge);
+            }
+            self.seal(link, false);
+        }
+    }
+
+    /// The number of the frame that is filled next, if the window lets one be sent.
+    fn window(&mut self, link: LinkId, reach: Reach) -> Result<Seq, SendError> {
+        let table = self.link_mut(link).ok_or(SendError::NoLink(link))?;
+        let frames = match reach {
+            Reach::App => table.limits.unacked_frames as usize,
+            Reach::Caused => table.limits.outbox_frames(),
+        };
+        if table.outbox.len() < frames {
+            Ok(table.next_seq())
+        } else {
+            Err(SendError::WindowFull(link))
+        }
+    }
+
+    /// The group's operations: its own, then the outcomes and the revocations it needs.
+    fn complete(&mut self, group: &mut Group, op: Option<Op>) -> Result<Vec<Op>, SendError> {
+        let mut ops: Vec<_> = op.into_iter().collect();
+        let mut resolutions = Vec::new();
+        while let Some((promise, id)) = group.unwritten.pop_front() {
+            if resolutions.len() == RESOLUTIONS_PER_OP_MAX {
+                return Err(SendError::TooManyResolutions);
+            }
+            let outcome = match self.promise(promise).map(|promise| &promise.state) {
+                Some(State::Resolved(outcome)) => outcome.clone(),
+                _ => continue,
+            };
+            resolutions.push(Resolution {
+                promise: id.written(),
+                outcome: self.write_outcome(group, &outcome)?,
+            });
+        }
+        if !resolutions.is_empty() {
+            ops.push(Op::Resolve(resolutions));
+        }
+        let revocations = std::mem::take(&mut group.revocations);
+        let lists = revocations.chunks(REFS_PER_BODY_MAX);
+        ops.extend(lists.map(|list| Op::Revoke(list.to_vec())));
+        Ok(ops)
+    }
+
+    /// A message to something that the other end of `link` owns or decides.
+    pub(super) fn emit_message(
+        &mut self,
+        link: LinkId,
+        target: Local,
+        message: &Queued,
+    ) -> Result<(), SendError> {
+        self.emit(link, self.reach, |tx, group| {
+            let result = message
+                .result
+                .map(|promise| tx.pass_decision(group, promise))
+                .transpose()?;
+            let body = tx.write_body(group, &message.body)?;
+            let target = tx.target(group, target).ok_or(SendError::NotHeld)?;
+            Ok(Some(Op::Deliver {
+                target,
+                result,
+                body,
+            }))
+        })
+    }
+
+    fn target(&mut self, group: &Group, target: Local) -> Option<WireId> {
+        let seq = group.seq;
+        let link = self.link_mut(group.link)?;
+        let id = *link.by_local.get(&target)?;
+        if id.kind == Kind::Promise {
+            link.entries
+                .update(&id, |entry| entry.last_targeted = seq)?;
+        }
+        Some(id.written())
+    }
+
+    /// S6: whoever gets the message decides the promise.
+    fn pass_decision(
+        &mut self,
+        group: &mut Group,
+        promise: LocalPromise,
+    ) -> Result<WireId, SendError> {
+        let decider = Decider::Link(group.link);
+        let held = match self.promise(promise) {
+            Some(row) if row.decider() == Some(Decider::App) => row.hold.is_some(),
+            _ => return Err(SendError::NotDecider),
+        };
+        // While messages to it are held here, another promise takes its place on the way.
+        let promise = if held {
+            let mut stand_in = Promise::new(decider);
+            stand_in.followed_by = Some(promise);
+            stand_in.refs.pins = 1;
+            self.new_promise(stand_in)
+        } else {
+            promise
+        };
+        let seq = group.seq;
+        let known = self
+            .link(group.link)
+            .and_then(|link| link.by_local.get(&promise.into()))
+            .copied();
+        if let (Some(id), Some(link)) = (known, self.link_mut(group.link)) {
+            link.entries.update(&id, |entry| entry.passed = seq);
+        }
+        let id = self.mention_open(group, promise)?;
+        self.tables
+            .promises
+            .update(&promise, |row| row.state = State::Unresolved(decider));
+        Ok(id.written())
+    }
+
+    fn write_body(
+        &mut self,
+        group: &mut Group,
+        body: &Body<Local>,
+    ) -> Result<Body<WireId>, SendError> {
+        let slots = body.slots.iter().map(|slot| match *slot {
+            Slot::Ref(local) => self.mention(group, local),
+            Slot::Broken(reason) => Ok(Slot::Broken(reason)),
+        });
+        Ok(Body {
+            slots: slots.collect::<Result<_, _>>()?,
+            bytes: body.bytes.clone(),
+        })
+    }
+
+    fn write_outcome(
+        &mut self,
+        group: &mut Group,
+        outcome: &Outcome<Local>,
+    ) -> Result<Outcome<WireId>, SendError> {
+        Ok(match outcome {
+            Outcome::Reference(local) => match self.mention(group, *local)? {
+                Slot::Ref(id) => Outcome::Reference(id),
+                Slot::Broken(reason) => Outcome::broken(reason),
+            },
+            Outcome::Data(body) => Outcome::Data(self.write_body(group, body)?),
+            Outcome::Rejected(body) => Outcome::Rejected(self.write_body(group, body)?),
+            Outcome::Broken { reason, error } => Outcome::Broken {
+                reason: *reason,
+                error: error.clone(),
+            },
+        })
+    }
+
+    fn mention(&mut self, group: &mut Group, local: Local) -> Result<Slot<WireId>, SendError> {
+        match local {
+            Local::Object(object) => self.mention_object(group, object),
+            Local::Promise(promise) => {
+                let announced = self
+                    .promise(promise)
+                    .is_some_and(|row| row.announced().is_some());
+                let id = if announced {
+                    self.mention_resolved(group, promise)?
+                } else {
+                    self.mention_open(group, promise)?
+                };
+                Ok(Slot::Ref(id.written()))
+            }
+        }
+    }
+
+    /// S1 and S2.
+    fn mention_object(
+        &mut self,
+        group: &mut Group,
+        object: LocalObject,
+    ) -> Result<Slot<WireId>, SendError> {
+        let Some(row) = self.object(object) else {
+            return Ok(Slot::Broken(Reason::DISCONNECTED));
+        };
+        let (revoked, error) = (row.revoked, row.error.clone());
+        if let Some((Hardness::Hard, reason)) = revoked {
+            return Ok(Slot::Broken(reason));
+        }
+        let bump = !self.is(Mutant::NoBump);
+        let reuse = self.is(Mutant::ReuseIds);
+        let silent = self.is(Mutant::SilentIntroduction);
+        let seq = group.seq;
+        let link = self
+            .link_mut(group.link)
+            .ok_or(SendError::NoLink(group.link))?;
+        if let Some(&id) = link.by_local.get(&object.into()) {
+            link.entries.update(&id, |entry| {
+                if entry.way == Way::Export && bump {
+                    entry.last_mentioned = seq;
+                }
+            });
+            return Ok(Slot::Ref(id.written()));
+        }
+        if link.head.get().exports >= link.limits.exports {
+            return Err(SendError::TableFull(group.link));
+        }
+        let head = link.head.change();
+        let number = head.next_object;
+        if !reuse {
+            head.next_object += 1;
+        }
+        let id = Id {
+            kind: Kind::Object,
+            by: By::Us,
+            number,
+        };
+        let mut entry = Entry::new(object.into(), Way::Export, seq);
+        let taken_back = revoked.filter(|_| !silent);
+        if let Some((hardness, reason)) = taken_back {
+            entry.revoked = Some(hardness);
+            entry.needs_error = true;
+            link.wait(seq, Pending::Revoked(id, hardness));
+            group.revocations.push(Revocation {
+                object: id.written(),
+                hardness,
+                reason,
+                error: error.unwrap_or_default(),
+            });
+        }
+        link.enter(id, entry);
+        self.tables.objects.update(&object, |row| {
+            row.refs.links += 1;
+            if taken_back.is_some() {
+                row.error_needed += 1;
+                row.error.get_or_insert_default();
+            }
+        });
+        Ok(Slot::Ref(id.written()))
+    }
+
+    /// S4: the peer will be told what it becomes.
+    fn mention_open(&mut self, group: &mut Group, promise: LocalPromise) -> Result<Id, SendError> {
+        let seq = group.seq;
+        let link = self
+            .link_mut(group.link)
+            .ok_or(SendError::NoLink(group.link))?;
+        if let Some(&id) = link.by_local.get(&promise.into()) {
+            link.entries.update(&id, |entry| entry.last_mentioned = seq);
+            return Ok(id);
+        }
+        let entry = Entry::new(promise.into(), Way::Promise, seq);
+        self.introduce_promise(group, promise, entry)
+    }
+
+    /// S5: what was announced is never named again; a fresh id lives until its RESOLVE, which goes
+    /// into the same frame, is acknowledged.
+    fn mention_resolved(
+        &mut self,
+        group: &mut Group,
+        promise: LocalPromise,
+    ) -> Result<Id, SendError> {
+        if let Some(&id) = group.named.get(&promise) {
+            return Ok(id);
+        }
+        let entry = Entry {
+            retiring: true,
+            ..Entry::new(promise.into(), Way::Promise, group.seq)
+        };
+        let id = self.introduce_promise(group, promise, entry)?;
+        let seq = group.seq;
+        if let Some(link) = self.link_mut(group.link) {
+            link.wait(seq, Pending::RetirePromise(id));
+        }
+        group.named.insert(promise, id);
+        group.unwritten.push_back((promise, id));
+        Ok(id)
+    }
+
+    fn introduce_promise(
+        &mut self,
+        group: &Group,
+        promise: LocalPromise,
+        entry: Entry,
+    ) -> Result<Id, SendError> {
+        let link = self
+            .link_mut(group.link)
+            .ok_or(SendError::NoLink(group.link))?;
+        if link.head.get().our_promises >= link.limits.promises {
+            return Err(SendError::TableFull(group.link));
+        }
+        let head = link.head.change();
+        let number = head.next_promise;
+        head.next_promise += 1;
+        let id = Id {
+            kind: Kind::Promise,
+            by: By::Us,
+            number,
+        };
+        link.enter(id, entry);
+        self.tables
+            .promises
+            .update(&promise, |row| row.refs.links += 1);
+        Ok(id)
+    }
+
+    /// Says what is due on every link that was touched, as far as its window allows.
+    pub(super) fn flush(&mut self) {
+        let links: Vec<_> = self.touched.iter().copied().collect();
+        for link in links {
+            self.flush_link(link);
+        }
+    }
+
+    fn flush_link(&mut self, link: LinkId) {
+        let Some(table) = self.link(link) else {
+            return;
+        };
+        let due: Vec<_> = table.due.iter().map(|(&due, ())| due).collect();
+        let mut drops = Vec::new();
+        for due in due {
+            let said = match due {
+                Due::Revoke(object) => self.emit_revocation(link, object),
+                Due::Resolve(promise) => self.emit_resolution(link, promise),
+                Due::Drop(id) => {
+                    if self.may_drop(link, id) {
+                        drops.push(id);
+                    }
+                    continue;
+                }
+            };
+            if said.is_err() {
+                break;
+            }
+            if let Some(table) = self.link_mut(link) {
+                table.due.remove(&due);
+            }
+        }
+        for some in drops.chunks(REFS_PER_BODY_MAX) {
+            if self.emit_drops(link, some).is_err() {
+                break;
+            }
+        }
+        self.seal(link, true);
+    }
+
+    fn emit_revocation(&mut self, link: LinkId, object: LocalObject) -> Result<(), SendError> {
+        let mentions = self.is(Mutant::RevokeMentions);
+        let forget = self.is(Mutant::HardForgets);
+        self.emit(link, Reach::Caused, |tx, group| {
+            let Some(row) = tx.object(object) else {
+                return Ok(None);
+            };
+            let (Some((hardness, reason)), error) = (row.revoked, row.error.clone()) else {
+                return Ok(None);
+            };
+            let seq = group.seq;
+            let Some(table) = tx.link_mut(link) else {
+                return Ok(None);
+            };
+            let Some(&id) = table.by_local.get(&object.into()) else {
+                return Ok(None);
+            };
+            table.wait(seq, Pending::Revoked(id, hardness));
+            if mentions {
+                table
+                    .entries
+                    .update(&id, |entry| entry.last_mentioned = seq);
+            }
+            if forget && hardness == Hardness::Hard {
+                tx.forget_export(link, id);
+            }
+            Ok(Some(Op::Revoke(vec![Revocation {
+                object: id.written(),
+                hardness,
+                reason,
+                error: error.unwrap_or_default(),
+            }])))
+        })
+    }
+
+    /// S8. What cannot be written within the bounds of a frame breaks the promise for this peer.
+    fn emit_resolution(&mut self, link: LinkId, promise: LocalPromise) -> Result<(), SendError> {
+        let mention = !self.is(Mutant::ResolveIsNoMention);
+        let at_once = self.is(Mutant::RetireAtOnce);
+        let retire = |tx: &mut Self, group: &mut Group| {
+            let seq = group.seq;
+            let table = tx.link_mut(link)?;
+            let id = *table.by_local.get(&promise.into())?;
+            let before = table.entries.get(&id)?.last_mentioned;
+            table.retire(id, if mention { seq } else { before });
+            if at_once {
+                tx.forget_promise(link, id);
+            }
+            Some(id)
+        };
+        let told = self.emit(link, Reach::Caused, |tx, group| {
+            if let Some(id) = retire(tx, group) {
+                group.named.insert(promise, id);
+                group.unwritten.push_back((promise, id));
+            }
+            Ok(None)
+        });
+        match told {
+            Err(SendError::WindowFull(_) | SendError::NoLink(_)) | Ok(()) => told,
+            Err(_) => self.emit(link, Reach::Caused, |tx, group| {
+                Ok(retire(tx, group).map(|id| {
+                    Op::Resolve(vec![Resolution {
+                        promise: id.written(),
+                        outcome: Outcome::broken(Reason::UNDELIVERABLE),
+                    }])
+                }))
+            }),
+        }
+    }
+
+    /// Whether a name whose drop is due is still unused, and nothing that needs it is under way.
+    fn may_drop(&mut self, link: LinkId, id: Id) -> bool {
+        if self.is(Mutant::LateStamp) && self.late_drop(link, id) {
+            return false;
+        }
+        let careless = self.is(Mutant::DropInFlight);
+        let Some(table) = self.link(link) else {
+            return false;
+        };
+        let entry = table.entries.get(&id).copied();
+        let acked = table.head.get().peer_acked;
+        let unused = match entry.map(|entry| entry.local) {
+            Some(Local::Object(object)) => self
+                .object(object)
+                .is_some_and(|row| row.owner == Owner::Link(link) && row.refs.is_zero()),
+            Some(Local::Promise(promise)) => self.promise(promise).is_some_and(|row| {
+                let mut others = row.refs;
+                others.links = others.links.saturating_sub(1);
+                row.decider() == Some(Decider::Link(link)) && others.is_zero()
+            }),
+            None => false,
+        };
+        if !unused {
+            if let Some(table) = self.link_mut(link) {
+                table.due.remove(&Due::Drop(id));
+            }
+            return false;
+        }
+        careless || entry.is_some_and(|entry| entry.passed <= acked)
+    }
+
+    /// S7: the names are ours no longer from this frame on, whose acknowledgement is the one of now.
+    fn emit_drops(&mut self, link: LinkId, ids: &[Id]) -> Result<(), SendError> {
+        self.emit(link, Reach::Caused, |tx, group| {
+            for &id in ids {
+                tx.bury(link, id, group.seq);
+            }
+            let ids = ids.iter().map(|id| id.written());
+            Ok(Some(Op::Drop(ids.collect())))
+        })
+    }
+
+    fn bury(&mut self, link: LinkId, id: Id, dropped: Seq) {
+        let keep = !self.is(Mutant::NoTombstones);
+        let Some(table) = self.link_mut(link) else {
+            return;
+        };
+        table.due.remove(&Due::Drop(id));
+        let Some(entry) = table.leave(id) else {
+            return;
+        };
+        if keep && dropped != Seq(u64::MAX) {
+            table.wait(dropped, Pending::DropSent(id));
+        }
+        let revoked = match entry.local {
+            Local::Object(object) => {
+                let row = self.tables.objects.remove(&object);
+                row.and_then(|row| row.revoked)
+            }
+            Local::Promise(promise) => {
+                self.tables.promises.remove(&promise);
+                None
+            }
+        };
+        let last_mentioned = entry.last_mentioned;
+        if let Some(table) = self.link_mut(link)
+            && keep
+        {
+            table.bury(
+                id,
+                Tombstone {
+                    dropped,
+                    last_mentioned,
+                    revoked,
+                },
+            );
+        }
+    }
+
+    /// The broken rule of [`Mutant::LateStamp`]: the name goes when the drop is decided, its DROP in a
+    /// later frame. True while it waits.
+    fn late_drop(&mut self, link: LinkId, id: Id) -> bool {
+        if self
+            .link(link)
+            .is_some_and(|table| table.entries.contains(&id))
+        {
+            self.bury(link, id, Seq(u64::MAX));
+            if let Some(table) = self.link_mut(link) {
+                table.due.insert(Due::Drop(id), ());
+            }
+            return true;
+        }
+        let _ = self.emit(link, Reach::Caused, |tx, group| {
+            let seq = group.seq;
+            if let Some(table) = tx.link_mut(link) {
+                table.due.remove(&Due::Drop(id));
+                table.tombstones.update(&id, |row| row.dropped = seq);
+                table.wait(seq, Pending::DropSent(id));
+            }
+            Ok(Some(Op::Drop(vec![id.written()])))
+        });
+        true
+    }
+
+    /// Gives the frame that is being filled its number. The last of a step acknowledges what was
+    /// processed.
+    pub(super) fn seal(&mut self, link: LinkId, last: bool) {
+        let Some(open) = self.open.remove(&link) else {
+            return;
+        };
+        let acks = if self.is(Mutant::FirstPartAcks) {
+            true
+        } else {
+            last
+        };
+        let now_ms = self.now_ms;
+        let Some(table) = self.link_mut(link) else {
+            return;
+        };
+        if open.ops == 0 {
+            return;
+        }
+        let (epoch, limits) = (table.epoch, table.limits);
+        let head = table.head.change();
+        head.sent.0 += 1;
+        let seq = head.sent;
+        let ack_delta = if acks { head.unacked_in } else { 0 };
+        if acks {
+            head.unacked_in = 0;
+            head.ack_due_ms = None;
+        }
+        let number = limits.explicit_seq.then_some(seq);
+        let bytes = Numbered::assemble(epoch, number, ack_delta, open.ops, &open.bytes);
+        let bytes: std::sync::Arc<[u8]> = bytes.into();
+        head.probe_due_ms
+            .get_or_insert(now_ms.saturating_add(limits.probe_ms));
+        table.outbox.insert(
+            seq,
+            Sent {
+                bytes: bytes.clone(),
+                at_ms: now_ms,
+            },
+        );
+        self.step.transmits.push(Transmit {
+            link,
+            seq: Some(seq),
+            bytes,
+        });
+    }
+}
+
+/// What a frame holds besides its operations, at most: two array heads, a tag and three numbers.
+const FRAME_OVERHEAD_BYTES: usize = 1 + 1 + 3 * 9 + 3;
+
+impl Open {
+    fn append(&mut self, ops: usize, bytes: &[u8]) -> bool {
+        let fits = self.ops + ops <= OPS_PER_FRAME_MAX
+            && FRAME_OVERHEAD_BYTES + self.bytes.len() + bytes.len() <= FRAME_MAX_BYTES;
+        if fits {
+            self.ops += ops;
+            self.bytes.extend_from_slice(bytes);
+        }
+        fits
+    }
+}

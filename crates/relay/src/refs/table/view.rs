@@ -1,0 +1,143 @@
+//! What the tables say when they are asked.
+
+use super::Tables;
+use super::link::{Pending, Way};
+use super::local::{Decider, Owner, State};
+use super::names::{LinkId, Local, LocalObject, LocalPromise};
+use crate::refs::wire::{Epoch, Hardness, Outcome, Reason, Seq};
+
+/// What an object is to this node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ObjectState {
+    /// Messages reach it.
+    Live,
+    /// Messages are refused; it is still itself.
+    Revoked(Reason),
+    /// It is gone: revoked for good, or lost with its link.
+    Broken(Reason),
+}
+
+/// What a promise is to this node.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum PromiseState {
+    /// The application resolves it.
+    Open,
+    /// Another node resolves it.
+    Elsewhere(LinkId),
+    /// It became something.
+    Resolved(Outcome<Local>),
+}
+
+/// The numbers of a link, for metrics and for an operator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct LinkView {
+    /// Its epoch.
+    pub epoch: Epoch,
+    /// Our newest frame.
+    pub sent: Seq,
+    /// The peer's newest frame that was processed.
+    pub recv: Seq,
+    /// Our newest frame that the peer acknowledged.
+    pub acked: Seq,
+    /// Objects that the peer holds of ours.
+    pub exports: usize,
+    /// Objects that we hold of the peer's.
+    pub imports: usize,
+    /// Promises with a name on the link.
+    pub promises: usize,
+    /// Rows that wait for an acknowledgement.
+    pub pending: usize,
+    /// Dropped names whose DROP was not acknowledged.
+    pub tombstones: usize,
+    /// Frames that may have to be sent again.
+    pub outbox: usize,
+    /// Revocations whose error is kept for the peer.
+    pub revokes_outstanding: usize,
+    /// What waits for the window to open.
+    pub due: usize,
+}
+
+impl Tables {
+    /// What an object is, if it is known.
+    pub fn object(&self, object: LocalObject) -> Option<ObjectState> {
+        let row = self.objects.get(&object)?;
+        Some(match (row.revoked, row.owner) {
+            (None, Owner::Gone) => ObjectState::Broken(Reason::DISCONNECTED),
+            (None, _) => ObjectState::Live,
+            (Some((Hardness::Soft, reason)), Owner::App | Owner::Link(_)) => {
+                ObjectState::Revoked(reason)
+            }
+            (Some((_, reason)), _) => ObjectState::Broken(reason),
+        })
+    }
+
+    /// What a promise is, if it is known. What it became is told once it may be.
+    pub fn promise(&self, promise: LocalPromise) -> Option<PromiseState> {
+        let row = self.promises.get(&promise)?;
+        Some(match &row.state {
+            State::Unresolved(Decider::App) => PromiseState::Open,
+            State::Unresolved(Decider::Link(link)) => PromiseState::Elsewhere(*link),
+            State::Resolved(outcome) => match row.hold {
+                None => PromiseState::Resolved(Outcome::clone(outcome)),
+                Some((link, _)) => PromiseState::Elsewhere(link),
+            },
+        })
+    }
+
+    /// How many handles of a reference the application holds.
+    pub fn handles(&self, local: Local) -> u32 {
+        let refs = match local {
+            Local::Object(object) => self.objects.get(&object).map(|row| row.refs),
+            Local::Promise(promise) => self.promises.get(&promise).map(|row| row.refs),
+        };
+        refs.map_or(0, |refs| refs.app)
+    }
+
+    /// The links whose peers hold an object of the application's.
+    pub fn importers(&self, object: LocalObject) -> impl Iterator<Item = LinkId> {
+        self.links.iter().filter_map(move |(&link, table)| {
+            let id = table.by_local.get(&object.into())?;
+            (table.entries.get(id)?.way == Way::Export).then_some(link)
+        })
+    }
+
+    /// Whether the error of a revoked object is still kept.
+    pub fn keeps_error(&self, object: LocalObject) -> bool {
+        self.objects
+            .get(&object)
+            .is_some_and(|row| row.error.is_some())
+    }
+
+    /// How many objects and promises are known.
+    pub fn known(&self) -> (usize, usize) {
+        (self.objects.len(), self.promises.len())
+    }
+
+    /// The links that have an epoch.
+    pub fn links(&self) -> impl Iterator<Item = LinkId> {
+        self.links.keys().copied()
+    }
+
+    /// The numbers of a link.
+    pub fn link(&self, link: LinkId) -> Option<LinkView> {
+        let table = self.links.get(&link)?;
+        let head = table.head.get();
+        let promises = table.entries.iter().filter(|(_, e)| e.way == Way::Promise);
+        let revokes = table.pending.iter();
+        let revokes = revokes.filter(|(_, row)| matches!(row, Pending::Revoked(..)));
+        Some(LinkView {
+            epoch: table.epoch,
+            sent: head.sent,
+            recv: head.recv,
+            acked: head.peer_acked,
+            exports: head.exports as usize,
+            imports: head.imports as usize,
+            promises: promises.count(),
+            pending: table.pending.len(),
+            tombstones: table.tombstones.len(),
+            outbox: table.outbox.len(),
+            revokes_outstanding: revokes.count(),
+            due: table.due.len(),
+        })
+    }
+}
