@@ -69,10 +69,14 @@ fn digest(stream: &StreamKey, sequence: u64) -> TransactionDigest {
 
 fn stream(number: u64) -> StreamKey {
     let class = Class::ALL.get((number / PAIRS) as usize % Class::ALL.len());
+    // Accounts' places are hashes.
+    let hash = blake3::hash(&(number % PAIRS).to_be_bytes());
     let mut origin = [0; 20];
-    let tail = origin.iter_mut().rev();
-    tail.zip((number % PAIRS).to_le_bytes())
-        .for_each(|(to, from)| *to = from);
+    let bytes = hash.as_bytes().iter();
+    origin
+        .iter_mut()
+        .zip(bytes)
+        .for_each(|(to, from)| *to = *from);
     StreamKey {
         network: NETWORK,
         origin: Did(origin),
@@ -225,7 +229,8 @@ pub(crate) const fn verify_context() -> VerifyContext {
     }
 }
 
-/// A small application message, signed by one account and carried by another.
+/// A small application message, signed by one account and carried by another, as it comes off a link:
+/// both delegations inline.
 pub(crate) fn payload() -> Payload {
     let (origin, carrier) = (signer(1), signer(3));
     let life = Life {
@@ -244,9 +249,10 @@ pub(crate) fn payload() -> Payload {
         life,
     };
     let relay = RelayFields::direct(carrier.did());
-    Transaction::sign(&draft, &origin)
+    let carried = Transaction::sign(&draft, &origin)
         .and_then(|signed| Payload::carry(signed, relay, &carrier, life))
-        .unwrap_or_else(|cause| panic!("{cause}"))
+        .unwrap_or_else(|cause| panic!("{cause}"));
+    Payload::from_frame(&carried.to_frame(|_| false)).unwrap_or_else(|cause| panic!("{cause}"))
 }
 
 /// The same payload with both delegations verified before.

@@ -140,6 +140,29 @@ fn law_link_local_waits_with_the_batch_it_joined_and_is_undone_with_it() {
 }
 
 #[test]
+fn law_quota_a_stream_charged_both_ways_is_given_back_exactly() {
+    for link_local_first in [false, true] {
+        let (mut node, slot) = connected();
+        let own = Introducer::Slot(slot);
+        for sequence in 0..3 {
+            node.admit(node.item(stream(7), sequence, 1), own);
+        }
+        node.pass(1);
+        let bucket = node.engine.quota(&stream(7));
+        let mut items = [node.item(stream(7), 9, 1), ping(&node, 7, 9)];
+        if link_local_first {
+            items.reverse();
+        }
+        for item in items {
+            node.offer(item, own);
+        }
+        let batch = node.engine.take_batch().unwrap();
+        node.engine.batch_done(batch.id, Err(io_error())).unwrap();
+        assert_eq!(node.engine.quota(&stream(7)), bucket);
+    }
+}
+
+#[test]
 fn namespaces_are_registered_up_to_their_bound() {
     let (mut node, _) = connected();
     for number in 1..DELEGATING_NAMESPACES {

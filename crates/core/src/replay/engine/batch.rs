@@ -29,6 +29,8 @@ pub(super) struct Touch<E> {
     whole: bool,
     /// Whether the record is to be written or removed at all.
     dirty: bool,
+    /// The stream's quota before the batch first charged it; `None` where it did not.
+    bucket: Option<Option<Bucket>>,
 }
 
 impl<E> Touch<E> {
@@ -38,11 +40,17 @@ impl<E> Touch<E> {
             before,
             ops: Vec::new(),
             dirty: false,
+            bucket: None,
         }
     }
 
     pub(super) const fn before(&self) -> Option<&E> {
         self.before.as_ref()
+    }
+
+    /// Notes that the stream's quota was charged, and what it was.
+    pub(super) fn charged(&mut self, before: Option<Bucket>) {
+        self.bucket.get_or_insert(before);
     }
 
     /// Marks the record to be written, and tells whether it was not until now.
@@ -70,7 +78,8 @@ pub(super) struct Touched {
     senders: BTreeMap<StreamKey, Touch<Sender>>,
     floor: Option<Touch<Arc<FloorRecord>>>,
     forks: BTreeMap<StreamKey, Touch<Arc<ForkRecord>>>,
-    quota: BTreeMap<StreamKey, Option<Bucket>>,
+    /// Quota before the batch first charged it, of link-local streams.
+    link_local: BTreeMap<StreamKey, Option<Bucket>>,
     windows: BTreeMap<(Slot, StreamKey), Option<Window>>,
     writes: bool,
 }
@@ -114,8 +123,19 @@ impl Touched {
         touch.or_insert_with(|| Touch::new(now.cloned()))
     }
 
-    pub(super) fn bucket(&mut self, stream: StreamKey, before: Option<Bucket>) {
-        self.quota.entry(stream).or_insert(before);
+    /// The quota that the stream had before the batch, its quota now being `now`: a stream may be
+    /// charged as a link-local one and as another in one batch.
+    pub(super) fn bucket_before(&self, stream: &StreamKey, now: Option<Bucket>) -> Option<Bucket> {
+        let link_local = || self.link_local.get(stream).copied();
+        let noted = (!self.link_local.is_empty()).then(link_local).flatten();
+        noted.unwrap_or(now)
+    }
+
+    /// Notes that a link-local stream's quota was charged, and what it was.
+    pub(super) fn link_local_charged(&mut self, stream: StreamKey, before: Option<Bucket>) {
+        let durable = self.receivers.get(&stream).and_then(|touch| touch.bucket);
+        let noted = self.link_local.entry(stream);
+        noted.or_insert(durable.unwrap_or(before));
     }
 
     pub(super) fn window(&mut self, slot: Slot, stream: StreamKey, before: Option<&Window>) {
@@ -156,6 +176,9 @@ impl Touched {
     pub(super) fn undo(self, tables: &mut Tables, quota: &mut Quota, volatile: &mut Volatile) {
         for (stream, touch) in self.receivers {
             tables.put_receiver(stream, touch.before);
+            if let Some(before) = touch.bucket {
+                quota.restore(&stream, before);
+            }
         }
         for (stream, touch) in self.senders {
             tables.put_sender(stream, touch.before);
@@ -166,7 +189,7 @@ impl Touched {
         for (stream, touch) in self.forks {
             tables.put_fork(stream, touch.before);
         }
-        for (stream, before) in self.quota {
+        for (stream, before) in self.link_local {
             quota.restore(&stream, before);
         }
         for ((slot, stream), before) in self.windows {

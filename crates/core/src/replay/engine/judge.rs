@@ -4,7 +4,7 @@
 //! the floors, the introducer's share, the quota; only when none refuses does anything change. Replays,
 //! forks and stale transactions are refused by the window, so before the quota.
 
-use super::state::State;
+use super::state::{State, Use};
 use crate::identity::CLOCK_SKEW_MS;
 use crate::ids::{Class, StreamKey};
 use crate::replay::clock::Now;
@@ -51,7 +51,7 @@ impl State {
         let item_spent_ms = spent_ms(stream.class, item.last_ms());
         let Some(receiver) = self.tables.receivers.get(&stream) else {
             self.check_new(item, introducer, now)?;
-            self.charge(item, now)?;
+            let used = self.charge(item, now)?;
             let entry = CustodyEntry {
                 sequence,
                 digest,
@@ -65,7 +65,7 @@ impl State {
                 introducer,
                 spent_ms: item_spent_ms,
             };
-            self.create_receiver(record, now);
+            self.create_receiver(record, used);
             return Ok(judged(mail, Verdict::First));
         };
         // The same mail again, however far the window has moved since.
@@ -75,14 +75,14 @@ impl State {
         let verdict = receiver.record.window.classify(sequence, digest);
         refuse_verdict(verdict, item)?;
         self.check_floor(item, introducer, verdict, now)?;
-        self.charge(item, now)?;
+        let used = self.charge(item, now)?;
         let op = Op::Admit {
             sequence,
             digest,
             spent_ms: item_spent_ms,
             custody: mail,
         };
-        match self.change_receiver(stream, op, Some(now)) {
+        match self.change_receiver(stream, op, Some(used)) {
             Ok(()) => {
                 // What advances a retained stream over a live connection is fresh: a witness.
                 if matches!(verdict, Verdict::Advance { .. })
@@ -246,17 +246,19 @@ impl State {
         }
         let verdict = observe(&mut window, sequence, digest);
         refuse_verdict(verdict, item)?;
-        self.charge(item, now)?;
+        let used = self.charge(item, now)?;
         if let Some(window) = window {
-            self.set_window(slot, stream, window);
+            self.set_window(slot, stream, window, used);
         }
         let local = true;
         Ok(Judged::Admit { verdict, local })
     }
 
-    fn charge(&mut self, item: &impl Candidate, now: Now) -> Result<(), Refusal> {
+    fn charge(&mut self, item: &impl Candidate, now: Now) -> Result<Use, Refusal> {
         let stream = item.stream();
-        self.charge_quota(stream, item.data_bytes(), now)
+        let charged = self.quota.charge(&stream, item.data_bytes(), now.steady_ms);
+        charged
+            .map(|bucket| Use { now, bucket })
             .map_err(|quota| Refusal::Quota { stream, quota })
     }
 }

@@ -11,7 +11,7 @@ use super::table::{Receiver, Sender, Tables};
 use crate::ids::StreamKey;
 use crate::replay::clock::{Now, Witness};
 use crate::replay::lease::Lease;
-use crate::replay::quota::{Quota, QuotaRefusal};
+use crate::replay::quota::{Bucket, Quota};
 use crate::replay::record::{DeltaError, ForkRecord, Op, RecordId, Table};
 use crate::replay::record::{ReceiverRecord, SenderRecord};
 use crate::replay::slots::Slot;
@@ -28,6 +28,14 @@ pub(super) struct State {
     pub(super) open: Touched,
 }
 
+/// An admission that was charged to its stream's quota.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Use {
+    pub(super) now: Now,
+    /// The quota before the charge.
+    pub(super) bucket: Option<Bucket>,
+}
+
 /// What retiring did, for the counters.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Retired {
@@ -39,10 +47,12 @@ pub(super) struct Retired {
 impl State {
     /// Starts a receiver stream. One that the open batch has just retired goes on counting its
     /// versions.
-    pub(super) fn create_receiver(&mut self, mut record: ReceiverRecord, now: Now) {
+    pub(super) fn create_receiver(&mut self, mut record: ReceiverRecord, used: Use) {
         let stream = record.stream;
+        let bucket = self.open.bucket_before(&stream, used.bucket);
         let touch = self.open.receiver(stream, None);
         touch.write(None);
+        touch.charged(bucket);
         if let Some(before) = touch.before() {
             record.version = before.record.version.saturating_add(1);
         }
@@ -50,7 +60,7 @@ impl State {
         let receiver = Receiver {
             record: Arc::new(record),
             name: Table::Receiver.record_name(&stream),
-            used_ms: now.steady_ms,
+            used_ms: used.now.steady_ms,
         };
         self.tables.put_receiver(stream, Some(receiver));
     }
@@ -63,11 +73,12 @@ impl State {
         &mut self,
         stream: StreamKey,
         op: Op,
-        used: Option<Now>,
+        used: Option<Use>,
     ) -> Result<(), DeltaError> {
         let Some(receiver) = self.tables.receivers.get_mut(&stream) else {
             return Err(op.misfit());
         };
+        let bucket = used.map(|used| self.open.bucket_before(&stream, used.bucket));
         let touch = self.open.receiver(stream, Some(receiver));
         let record = Arc::make_mut(&mut receiver.record);
         let left = match op {
@@ -78,9 +89,12 @@ impl State {
         if touch.write(Some(op)) {
             record.version = record.version.saturating_add(1);
         }
+        if let Some(bucket) = bucket {
+            touch.charged(bucket);
+        }
         self.open.will_write();
-        if let Some(now) = used {
-            receiver.used_ms = now.steady_ms;
+        if let Some(used) = used {
+            receiver.used_ms = used.now.steady_ms;
         }
         let index = &mut self.tables.custody;
         match op {
@@ -165,23 +179,9 @@ impl State {
         self.tables.put_fork(stream, Some(Arc::new(record)));
     }
 
-    /// Charges the stream's quota.
-    ///
-    /// # Errors
-    /// [`QuotaRefusal`]; nothing is charged.
-    pub(super) fn charge_quota(
-        &mut self,
-        stream: StreamKey,
-        data_bytes: u64,
-        now: Now,
-    ) -> Result<(), QuotaRefusal> {
-        let before = self.quota.charge(&stream, data_bytes, now.steady_ms)?;
-        self.open.bucket(stream, before);
-        Ok(())
-    }
-
     /// Sets a link-local window.
-    pub(super) fn set_window(&mut self, slot: Slot, stream: StreamKey, window: Window) {
+    pub(super) fn set_window(&mut self, slot: Slot, stream: StreamKey, window: Window, used: Use) {
+        self.open.link_local_charged(stream, used.bucket);
         let before = self.volatile.window(slot, &stream);
         self.open.window(slot, stream, before);
         self.volatile.put(slot, stream, Some(window));
