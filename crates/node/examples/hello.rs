@@ -6,9 +6,10 @@
 use std::error::Error;
 use std::sync::Arc;
 
+use overlane_core::Coded;
 use overlane_core::identity::Account;
 use overlane_core::transaction::{Message, Namespace};
-use overlane_node::Node;
+use overlane_node::{Event, Node};
 use overlane_storage_native::vfs::RealVfs;
 use overlane_storage_native::{FILES_BUDGET_BYTES, FilesStore};
 use zeroize::Zeroizing;
@@ -39,7 +40,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
     // The same signed bytes again: bob refuses them, and tells whoever watches.
     let mut events = bob.events();
     alice.offer_again(receipt.signed).await?;
-    println!("and again: {:?}", events.recv().await?);
+    if let Event::Refused { refusal, .. } = events.recv().await? {
+        println!("and once more: {refusal} ({})", refusal.code());
+    }
 
     alice.shutdown().await;
     bob.shutdown().await;

@@ -1,5 +1,13 @@
 //! Whole nodes over real WebRTC on loopback. Nothing here waits by the clock.
 
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test fails by panicking"
+)]
+
 use std::collections::BTreeMap;
 
 use overlane_core::identity::Account;

@@ -1,5 +1,13 @@
 //! The laws of a peer, over many interleavings on virtual time.
 
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test fails by panicking"
+)]
+
 mod mesh;
 
 use std::collections::BTreeSet;

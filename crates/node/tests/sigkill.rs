@@ -3,6 +3,14 @@
 //! waits by the clock: the kills come when a number of messages has been taken, drawn from a fixed
 //! seed; the rest waits for what the receiver says that it judged.
 
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test fails by panicking"
+)]
+
 mod support;
 
 use std::collections::BTreeSet;

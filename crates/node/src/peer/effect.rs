@@ -43,7 +43,7 @@ pub enum Effect {
         /// The message's class.
         class: Class,
         /// The message.
-        delivery: Delivery,
+        delivery: Box<Delivery>,
     },
     /// A frame of this lane was taken: its credit goes back.
     Taken {

@@ -202,7 +202,7 @@ impl Peer {
             digest: payload.digest(),
             verdict: admitted.verdict(),
         });
-        let delivery = admitted;
+        let delivery = Box::new(admitted);
         self.effects.push_back(Effect::Dispatch { class, delivery });
     }
 

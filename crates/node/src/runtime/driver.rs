@@ -247,7 +247,7 @@ impl Driver {
                     self.handle_batch(done);
                 }
             }
-            Effect::Dispatch { class, delivery } => self.messages.push(class, delivery),
+            Effect::Dispatch { class, delivery } => self.messages.push(class, *delivery),
             Effect::Taken { link, class } => self.links.taken(link, class),
             Effect::Close { link } => {
                 let links = self.links.clone();

@@ -368,7 +368,7 @@ impl Mesh {
                     node.writing = Some(batch);
                 }
                 Effect::Dispatch { class, delivery } => {
-                    node.waiting.push_back((class, delivery));
+                    node.waiting.push_back((class, *delivery));
                 }
                 Effect::Taken { link, class } => {
                     let far = self
