@@ -70,7 +70,9 @@ counters! {
     not_in_custody,
     /// Mail refused because it is spent.
     spent_mail,
-    /// New streams refused because the clock is suspect.
+    /// Transactions refused because their proofs ended while they waited.
+    expired,
+    /// Transactions refused because the clock is suspect.
     clock_suspect,
     /// New link-local streams refused: the connection has as many as it may.
     link_local_streams_full,
@@ -155,6 +157,7 @@ impl Counters {
             Refusal::RelayCustodyFull { .. } => &mut self.relay_custody_full,
             Refusal::NotInCustody { .. } => &mut self.not_in_custody,
             Refusal::SpentMail { .. } => &mut self.spent_mail,
+            Refusal::Expired { .. } => &mut self.expired,
             Refusal::ClockSuspect { .. } => &mut self.clock_suspect,
             Refusal::LinkLocalStreamsFull { .. } => &mut self.link_local_streams_full,
             Refusal::SequencesExhausted { .. } => &mut self.sequences_exhausted,

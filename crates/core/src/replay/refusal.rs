@@ -125,6 +125,19 @@ pub enum Refusal {
         /// What the mail was judged at, in Unix milliseconds.
         floor_ms: u64,
     },
+    /// The proof ended while the transaction waited for its turn.
+    #[error(
+        "the proof of sequence {sequence} of stream {stream} ended at {last_ms} ms, while it \
+         waited: take messages sooner, or send with longer proofs"
+    )]
+    Expired {
+        /// The stream.
+        stream: StreamKey,
+        /// The sequence.
+        sequence: u64,
+        /// The proof's last instant, in Unix milliseconds.
+        last_ms: u64,
+    },
     /// The clock is behind an instant at which streams were retired, and no peer confirms it.
     #[error(
         "new stream {stream}: this clock is behind {floor_ms} ms, when streams were retired, and \
@@ -207,6 +220,7 @@ impl Coded for Refusal {
             Self::RelayCustodyFull { .. } => "replay/relay_custody_full",
             Self::NotInCustody { .. } => "replay/not_in_custody",
             Self::SpentMail { .. } => "replay/spent_mail",
+            Self::Expired { .. } => "replay/expired",
             Self::ClockSuspect { .. } => "replay/clock_suspect",
             Self::LinkLocalStreamsFull { .. } => "replay/link_local_streams_full",
             Self::SequencesExhausted { .. } => "replay/sequences_exhausted",
@@ -230,6 +244,7 @@ impl Coded for Refusal {
             | Self::RelayCustodyFull { .. }
             | Self::NotInCustody { .. }
             | Self::SpentMail { .. }
+            | Self::Expired { .. }
             | Self::ClockSuspect { .. }
             | Self::LinkLocalStreamsFull { .. }
             | Self::SequencesExhausted { .. }

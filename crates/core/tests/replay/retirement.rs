@@ -271,6 +271,22 @@ fn law_mail_floor_a_stream_that_started_again_admits_nothing_of_its_former_life(
 }
 
 #[test]
+fn law_mail_floor_mail_is_no_news_to_a_stream_that_an_older_transaction_started_again() {
+    let mut watched = Watched::new();
+    let withheld = watched.node.item(stream(7), 4, 1);
+    let mail = watched.node.item(stream(7), 5, 1);
+    assert_eq!(watched.admit(mail.clone(), Introducer::Own), "first");
+    watched.node.now.wall_ms += 8 * DAY_MS;
+    watched.node.now.steady_ms += RIPE_MS;
+    watched.witness();
+    watched.node.now.wall_ms -= 8 * DAY_MS;
+    watched.witness();
+    let slot = Introducer::Slot(watched.slot);
+    assert_eq!(watched.admit(withheld, slot), "first");
+    assert_eq!(watched.admit(mail, Introducer::Inbox), "replay/spent_mail");
+}
+
+#[test]
 fn law_two_clocks_a_clock_set_back_reopens_no_replay() {
     for jump_ms in JUMPS_MS {
         let mut watched = Watched::new();
@@ -296,6 +312,22 @@ fn law_two_clocks_a_clock_set_back_reopens_no_replay() {
         let fresh = watched.node.item(stream_of(7, Class::Storage), 6, 1);
         assert_eq!(watched.admit(fresh, Introducer::Own), "first");
     }
+}
+
+#[test]
+fn law_two_clocks_a_copy_that_waited_past_its_proof_is_expired() {
+    let mut watched = Watched::new();
+    let slot = Introducer::Slot(watched.slot);
+    // Two copies are verified while the proof lives; one waits behind a handler for hours.
+    let waits = watched.node.item(stream_of(7, Class::E2e), 5, 1);
+    assert_eq!(watched.admit(waits.clone(), slot), "first");
+    watched.pass(600_000);
+    assert_eq!(watched.admit(waits.clone(), slot), "replay/replay");
+    watched.pass(RIPE_MS - 600_000);
+    watched.witness();
+    assert!(!watched.holds(7, Class::E2e));
+    assert_eq!(watched.admit(waits, slot), "replay/expired");
+    assert_eq!(watched.node.engine.counters().expired, 1);
 }
 
 #[test]

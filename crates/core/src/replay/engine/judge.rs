@@ -1,8 +1,9 @@
 //! Judging: one serialised boundary in which a transaction is classified, charged and staged.
 //!
 //! Law (boundary): what a refusal costs is nothing. The order is: bad records, custody, the window,
-//! the floors, the introducer's share, the quota; only when none refuses does anything change. Replays,
-//! forks and stale transactions are refused by the window, so before the quota.
+//! the proof's life, the floors, the introducer's share, the quota; only when none refuses does
+//! anything change. Replays, forks and stale transactions are refused by the window, so before the quota.
+//! A proof's life is judged here again: what was verified may have waited for its turn since.
 
 use super::state::{State, Use};
 use crate::identity::CLOCK_SKEW_MS;
@@ -174,9 +175,10 @@ impl State {
         share.map_err(|full| Refusal::StreamShareFull { stream, full })
     }
 
-    /// Refuses what a stream that was retired may have admitted: a first transaction, and a late
-    /// one, since a retained stream may be one that started again. What advances a window is above
-    /// everything of its stream's former life, and is judged at this instant alone.
+    /// Refuses what a stream that was retired may have admitted: a live transaction whose proof has
+    /// ended since it was verified; and, by the floor, a first transaction, a late one, since a
+    /// retained stream may be one that started again, and any mail. Live traffic that advances a
+    /// window is above what its origin signed in the stream's former life.
     fn check_floor(
         &self,
         item: &impl Candidate,
@@ -186,14 +188,22 @@ impl State {
     ) -> Result<(), Refusal> {
         let late = verdict == Verdict::Late && !mutant!(AsksNoFloorOfLateOnes);
         let former = late || verdict == Verdict::First;
-        let floor_ms = if former { self.tables.floor.mail_ms } else { 0 };
+        let floor_ms = self.tables.floor.mail_ms;
         if introducer == Introducer::Inbox {
             if former {
                 self.check_available(Table::Floor, &item.stream())?;
             }
             return self.check_mail(item, now.wall_ms.max(floor_ms));
         }
-        let below = item.last_ms().saturating_add(CLOCK_SKEW_MS) < floor_ms;
+        let last_ms = item.last_ms();
+        if last_ms < now.wall_ms {
+            return Err(Refusal::Expired {
+                stream: item.stream(),
+                sequence: item.sequence(),
+                last_ms,
+            });
+        }
+        let below = former && last_ms.saturating_add(CLOCK_SKEW_MS) < floor_ms;
         if below && !self.witness.confirms(now) && !mutant!(BelievesAClockSetBack) {
             let stream = item.stream();
             return Err(Refusal::ClockSuspect { stream, floor_ms });
