@@ -153,6 +153,8 @@ fn law_quota_a_stream_charged_both_ways_is_given_back_exactly() {
         if link_local_first {
             items.reverse();
         }
+        // Something to be written, without which a link-local answer waits for nothing.
+        node.offer(node.item(stream(1), 1, 1), own);
         for item in items {
             node.offer(item, own);
         }
