@@ -23,6 +23,7 @@ mod initiator;
 mod item;
 mod limits;
 pub mod pair;
+mod plan;
 mod report;
 mod responder;
 mod set;
@@ -34,6 +35,7 @@ pub use codec::{CborFault, Content, HeaderFault, IdList, Message, Range, Refusal
 pub use initiator::{Initiator, Patience, Request, Step, advance, initiate};
 pub use item::{Fingerprint, Id, Item, RECORD_BYTES, Record, ReservedSeq, record_id, record_seq};
 pub use limits::Limits;
+pub use plan::{Differences, Plan, plan};
 pub use report::{Bound, End, Refused, Report};
 pub use responder::{NotAnswered, Outgoing, Responder, Response, Served, respond, respond_sized};
 pub use set::ItemSet;

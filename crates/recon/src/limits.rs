@@ -72,6 +72,15 @@ impl Limits {
         self.open_ranges
     }
 
+    /// Ranges of a message. For a plain peer every open range may have a merged skip on both sides, and no more.
+    pub(crate) fn ranges(&self) -> usize {
+        if self.peer_has_planner {
+            RANGES_MAX
+        } else {
+            2 * self.open_ranges + 1
+        }
+    }
+
     pub(crate) fn ids(&self) -> usize {
         self.push_ids
     }

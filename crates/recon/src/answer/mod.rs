@@ -14,7 +14,7 @@ use core::ops::Range;
 
 pub(crate) use self::judge::{Judged, Settling, judge};
 pub(crate) use self::least::Least;
-use crate::bounds::{IDLIST_LIMIT, IDS_PER_RANGE_MAX, RANGES_MAX, SPLIT_FACTOR, TOP};
+use crate::bounds::{IDLIST_LIMIT, IDS_PER_RANGE_MAX, SPLIT_FACTOR, TOP};
 use crate::codec::Refusal;
 use crate::item::Id;
 use crate::limits::Limits;
@@ -156,7 +156,7 @@ impl Part {
 fn fits(parts: &[Part], limits: &Limits) -> bool {
     let open = parts.iter().filter(|part| part.says != Says::Skip).count();
     let bytes: usize = parts.iter().map(Part::bytes).sum();
-    parts.len() <= RANGES_MAX
+    parts.len() <= limits.ranges()
         && open <= limits.open()
         && bytes + crate::bounds::MESSAGE_HEAD_BYTES <= limits.bytes()
 }

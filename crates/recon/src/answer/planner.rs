@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 use core::ops::Range;
 
 use super::{Cutoff, Judged, Part, Role, Says, plain};
-use crate::bounds::{IDLIST_LIMIT, MESSAGE_HEAD_BYTES, RANGES_MAX, SPLIT_FACTOR, TAIL_SHARE, TOP};
+use crate::bounds::{IDLIST_LIMIT, MESSAGE_HEAD_BYTES, SPLIT_FACTOR, TAIL_SHARE, TOP};
 use crate::limits::Limits;
 use crate::storage::Storage;
 
@@ -30,6 +30,9 @@ const DIFFERENCES_PER_RANGE_MAX: f64 = 4.0;
 
 /// Differences per named range above which ranges are named twice as long.
 const DENSE_PIECE: f64 = 0.4;
+
+/// Differences per named range below which ranges are named short.
+const SPARSE_PIECE: f64 = 0.2;
 
 /// How many messages' worth of ranges an answer may leave to be answered next.
 const AHEAD_MESSAGES: f64 = 3.0;
@@ -177,12 +180,13 @@ fn density(judged: &[Judged], piece: usize) -> f64 {
     odds.min(DIFFERENCES_PER_RANGE_MAX) * as_float(count) / as_float(items.max(1))
 }
 
-/// Items to leave in a range: twice as many where nearly every range would differ anyway.
+/// Items to leave in a range: few where few would differ, as naming is then the dearer part, and twice as many where
+/// nearly all would.
 fn piece(density: f64, piece: usize) -> usize {
-    if density * as_float(piece) > DENSE_PIECE {
-        2 * piece
-    } else {
-        piece
+    match density * as_float(piece) {
+        expected if expected > DENSE_PIECE => 2 * piece,
+        expected if expected < SPARSE_PIECE => piece.min(SMALL_LIST),
+        _ => piece,
     }
 }
 
@@ -339,7 +343,7 @@ impl Cost {
 
     fn whole(limits: &Limits) -> Self {
         Self {
-            ranges: RANGES_MAX,
+            ranges: limits.ranges(),
             open: limits.open(),
             bytes: limits.bytes() - MESSAGE_HEAD_BYTES,
         }
