@@ -246,6 +246,7 @@ impl Node {
             pending_sends: seen.pending_sends,
             counters: seen.counters,
             replay: seen.replay,
+            bounds: seen.bounds,
         })
     }
 
@@ -330,6 +331,7 @@ struct Seen {
     pending_sends: usize,
     counters: Counters,
     replay: replay::Counters,
+    bounds: Vec<replay::Bound>,
 }
 
 impl Seen {
@@ -352,6 +354,7 @@ impl Seen {
             pending_sends: peer.pending_sends(),
             counters: peer.counters().clone(),
             replay: *peer.engine().counters(),
+            bounds: peer.engine().bounds().collect(),
         }
     }
 }

@@ -33,6 +33,8 @@ pub struct Status {
     pub counters: Counters,
     /// What the replay engine counted since the start: verdicts, refusals, batches.
     pub replay: replay::Counters,
+    /// Every bound of replay protection: how full it is, and has been.
+    pub bounds: Vec<replay::Bound>,
 }
 
 /// The record store of a node.

@@ -27,6 +27,7 @@ mod state;
 mod table;
 
 pub use judge::{LEASE_LIFE_MS, SIGN_WITHIN_MS};
+pub use restore::restored;
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -34,7 +34,7 @@ pub use clock::{Now, WITNESS_LIFE_MS, WITNESS_WITHIN_MS};
 pub use counters::Counters;
 pub use custody::{CUSTODY_CAPACITY, CustodyEntry};
 pub use engine::{
-    Batch, BatchId, Engine, EngineConfig, LEASE_LIFE_MS, NotInFlight, SIGN_WITHIN_MS,
+    Batch, BatchId, Engine, EngineConfig, LEASE_LIFE_MS, NotInFlight, SIGN_WITHIN_MS, restored,
 };
 pub use forks::{FORK_LOG_CAPACITY, HEADER_MAX_BYTES, HEADER_RING_CAPACITY};
 pub use lease::{LEASE_SEQUENCES, Lease, RESERVATION_MAX, START_SHIFT, SequencesExhausted};

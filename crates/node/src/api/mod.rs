@@ -8,6 +8,7 @@
 //! | `POST /v1/offer_again` with [`OfferAgainRequest`] | [`SendReceipt`] of the bytes offered |
 //! | `GET /v1/peers` | [`PeersReport`] |
 //! | `POST /v1/peers`, `DELETE /v1/peers` with [`PeerRequest`] | [`PeerChanged`] |
+//! | `GET /v1/bounds` | [`BoundsReport`] |
 //! | `GET /v1/events` | an [`EventLine`] a line |
 //! | `GET /v1/watch` | the same, and with it the right to take messages while it is read |
 //! | `POST /v1/take` with [`TakeRequest`] | [`TakenMessage`], once there is one |
@@ -29,7 +30,7 @@ pub use report::verdict_word;
 pub use server::{LocalApi, OpenedStore};
 pub use socket::{LocalListener, bind};
 pub use types::{
-    Cause, ClassName, EventLine, FaultName, Identity, LinkReport, OfferAgainRequest, PeerChanged,
-    PeerReport, PeerRequest, PeersReport, QueueReport, Refusal, SendReceipt, SendRequest,
-    StatusReport, StoreReport, TakeRequest, TakenMessage,
+    BoundReport, BoundsReport, Cause, ClassName, EventLine, FaultName, Identity, LinkReport,
+    OfferAgainRequest, PeerChanged, PeerReport, PeerRequest, PeersReport, QueueReport, Refusal,
+    SendReceipt, SendRequest, StatusReport, StoreReport, TakeRequest, TakenMessage,
 };

@@ -16,8 +16,8 @@ use tokio::task::{JoinHandle, spawn_blocking};
 use super::error::ApiError;
 use super::socket::LocalListener;
 use super::types::{
-    OfferAgainRequest, PeerChanged, PeerReport, PeerRequest, PeersReport, SendReceipt, SendRequest,
-    StatusReport, StoreReport,
+    BoundReport, BoundsReport, OfferAgainRequest, PeerChanged, PeerReport, PeerRequest,
+    PeersReport, SendReceipt, SendRequest, StatusReport, StoreReport,
 };
 use super::{report, streams};
 use crate::home::{Home, check_peer_url};
@@ -101,6 +101,7 @@ type Asked<T> = Result<Json<T>, JsonRejection>;
 fn router(daemon: Arc<Daemon>) -> Router {
     Router::new()
         .route("/v1/status", get(status))
+        .route("/v1/bounds", get(bounds))
         .route("/v1/send", post(send))
         .route("/v1/offer_again", post(offer_again))
         .route("/v1/peers", get(peers).post(add_peer).delete(drop_peer))
@@ -124,6 +125,12 @@ async fn status(State(daemon): Shared) -> Answer<StatusReport> {
     let account = daemon.node.account();
     let links = daemon.node.links();
     Ok(Json(report::status(&account, home, store, &links, &status)))
+}
+
+async fn bounds(State(daemon): Shared) -> Answer<BoundsReport> {
+    let status = daemon.node.status().await?;
+    let bounds = status.bounds.into_iter().map(BoundReport::from).collect();
+    Ok(Json(BoundsReport { bounds }))
 }
 
 async fn send(State(daemon): Shared, asked: Asked<SendRequest>) -> Answer<SendReceipt> {

@@ -6,6 +6,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use overlane_core::identity::AccountKey;
+use overlane_core::replay::Bound;
 use overlane_core::{Class, Fault, NetworkId};
 use serde::{Deserialize, Serialize};
 
@@ -277,6 +278,43 @@ pub enum EventLine {
         /// How many.
         count: u64,
     },
+}
+
+/// The bounds of a node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BoundsReport {
+    /// In the order of the bound sheet.
+    pub bounds: Vec<BoundReport>,
+}
+
+/// One bound.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BoundReport {
+    /// Its one name.
+    pub name: String,
+    /// The bound.
+    pub limit: u64,
+    /// How full it is.
+    pub current: u64,
+    /// How full it has been since the process started.
+    pub high_water: u64,
+    /// What is counted.
+    pub unit: String,
+    /// What happens at it.
+    pub at_limit: String,
+}
+
+impl From<Bound> for BoundReport {
+    fn from(bound: Bound) -> Self {
+        Self {
+            name: bound.name.to_owned(),
+            limit: bound.limit,
+            current: bound.current,
+            high_water: bound.high_water,
+            unit: bound.unit.to_owned(),
+            at_limit: bound.at_limit.to_owned(),
+        }
+    }
 }
 
 /// Names a peer.

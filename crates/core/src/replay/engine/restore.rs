@@ -63,7 +63,11 @@ impl State {
     }
 }
 
-fn restored(name: RecordName, found: Found) -> Result<Record, Bad> {
+/// The record that a store holds under `name`, or why it does not restore.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn restored(name: RecordName, found: Found) -> Result<Record, Bad> {
     match found {
         Found::Bytes(bytes) => Record::decode_filed(&bytes, name).map_err(Bad::from),
         Found::Torn(cause) => Err(Bad::Torn(cause)),
