@@ -174,6 +174,14 @@ fn cli_every_command_has_help_with_an_example() {
         &["send"],
         &["watch"],
         &["demo"],
+        &["bounds"],
+        &["replay"],
+        &["replay", "list"],
+        &["replay", "show"],
+        &["replay", "verify"],
+        &["replay", "clear"],
+        &["replay", "forks"],
+        &["replay", "forks", "verify"],
     ] {
         let help = place.overlane(command.iter().copied().chain(["--help"]));
         assert_eq!(help.code, 0, "{help:?}");

@@ -7,75 +7,7 @@ use std::net::TcpListener;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
-use support::{Daemon, Place, Running};
-
-/// Two nodes on fresh homes, the first linked to the second.
-struct Pair {
-    here: Place,
-    there: Place,
-    sender: Daemon,
-    receiver: Daemon,
-}
-
-impl Pair {
-    fn linked() -> Self {
-        Self::of(Place::with_node(), Place::with_node())
-    }
-
-    fn of(here: Place, there: Place) -> Self {
-        let (sender, receiver) = (here.daemon(), there.daemon());
-        let pair = Self {
-            here,
-            there,
-            sender,
-            receiver,
-        };
-        pair.link();
-        pair
-    }
-
-    /// Has the sender stay linked to where the receiver is now.
-    fn link(&self) {
-        let added = self
-            .here
-            .overlane(["peer", "add", self.receiver.url(), "--json"]);
-        assert_eq!(added.code, 0, "{added:?}");
-        assert_eq!(added.json()["running"], true);
-    }
-
-    fn send(&self, args: &[&str]) -> serde_json::Value {
-        let to = self.receiver.did();
-        let sent = self
-            .here
-            .overlane(["send", to].iter().chain(args).chain(&["--json"]));
-        assert_eq!(sent.code, 0, "{sent:?}");
-        sent.json()
-    }
-
-    /// The next message that the receiver admits.
-    fn take(&self) -> serde_json::Value {
-        let taken = self.there.overlane(["watch", "--count", "1", "--json"]);
-        assert_eq!(taken.code, 0, "{taken:?}");
-        taken.json()
-    }
-
-    /// Watches the receiver's events; returns once none is missed.
-    fn watch(&self) -> Running {
-        let mut watch = self.there.start(["watch", "--events", "--json"]);
-        assert_eq!(watch.line()["event"], "watching");
-        watch
-    }
-}
-
-/// The next line of this event.
-fn event(watch: &mut Running, name: &str) -> serde_json::Value {
-    loop {
-        let line = watch.line();
-        if line["event"] == name {
-            return line;
-        }
-    }
-}
+use support::{Pair, Place, event};
 
 #[test]
 fn cli_run_says_who_and_where_and_ends_in_order() {

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
 use overlane_core::Class;
+use overlane_core::store::RecordName;
 use overlane_node::api::ClassName;
 use overlane_node::home::LogFilter;
 use overlane_storage_native::StoreKind;
@@ -76,6 +77,14 @@ pub(super) enum Command {
     /// was printed is not printed again.
     #[command(after_help = "Example: overlane watch --count 1 --json")]
     Watch(Watch),
+    /// Look into the replay store, and mend it, while the node is stopped
+    #[command(subcommand, after_help = "Example: overlane replay verify")]
+    Replay(Replay),
+    /// Show every bound of replay protection: limit, current, high water, what happens at it
+    ///
+    /// Asks the running node; without one, counts what the store holds.
+    #[command(after_help = "Example: overlane bounds --json")]
+    Bounds,
     /// Three nodes in one process show every verdict over real WebRTC on loopback
     #[command(after_help = "Example: overlane demo --json")]
     Demo,
@@ -128,6 +137,65 @@ pub(super) enum Peer {
     Drop {
         /// The address, as `overlane peer list` shows it
         url: String,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Replay {
+    /// List every record: what it is of, and whether it restores
+    #[command(after_help = "Example: overlane replay list --json")]
+    List,
+    /// Show one record in full
+    #[command(
+        after_help = "Example: overlane replay show 0f1e2d3c4b5a69788796a5b4c3d2e1f00f1e2d3c"
+    )]
+    Show {
+        /// The record's name: 40 hexadecimal digits, as `overlane replay list` shows it
+        name: RecordName,
+    },
+    /// Read and judge every record; exit code 1 if one does not restore
+    #[command(after_help = "Example: overlane replay verify")]
+    Verify,
+    /// Move one record aside, so that its stream starts again
+    ///
+    /// Says first what may be replayed or lost, and does nothing without --yes. What is moved
+    /// aside is kept in the store's folder.
+    #[command(
+        after_help = "Example: overlane replay clear 0f1e2d3c4b5a69788796a5b4c3d2e1f00f1e2d3c --yes"
+    )]
+    Clear {
+        /// The record's name: 40 hexadecimal digits, as `overlane replay list` shows it
+        name: RecordName,
+        /// Do it
+        #[arg(long)]
+        yes: bool,
+    },
+    /// List the evidence of forks that the store keeps
+    #[command(after_help = FORKS_HELP)]
+    Forks(Forks),
+}
+
+const FORKS_HELP: &str = "\
+Example: overlane replay forks --export evidence
+         overlane replay forks verify evidence/0f1e2d3c4b5a69788796a5b4c3d2e1f00f1e2d3c.fork";
+
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(super) struct Forks {
+    /// Write each evidence to a file in this folder
+    #[arg(long, value_name = "DIR")]
+    pub(super) export: Option<PathBuf>,
+    #[command(subcommand)]
+    pub(super) check: Option<CheckForks>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum CheckForks {
+    /// Check an exported evidence by its signatures; needs no node, no store and no network
+    #[command(after_help = "Example: overlane replay forks verify evidence.fork")]
+    Verify {
+        /// The file
+        file: PathBuf,
     },
 }
 

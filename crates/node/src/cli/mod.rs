@@ -2,11 +2,13 @@
 //! [`output`], and between them each command is one function.
 
 mod args;
+mod bounds;
 mod demo;
 mod identity;
 mod output;
 mod peers;
 mod remedy;
+mod replay;
 mod run;
 mod send;
 mod status;
@@ -20,9 +22,10 @@ use std::process::ExitCode;
 use clap::Parser;
 use clap::error::ErrorKind;
 use overlane_core::Fault;
+use overlane_node::api::ClientError;
 use overlane_node::home::{Home, HomeError};
 
-use args::{Cli, Command, Global};
+use args::{CheckForks, Cli, Command, Forks, Global, Replay};
 use output::{Failure, Output};
 
 /// Does what was typed.
@@ -39,8 +42,14 @@ fn run(Cli { global, command }: Cli) -> ExitCode {
         json: global.json,
         overlane: "overlane".to_owned(),
     };
-    if let Command::Demo = command {
-        return output.end(demo::demo(&output));
+    // What needs no home does without one.
+    match &command {
+        Command::Demo => return output.end(demo::demo(&output)),
+        Command::Replay(Replay::Forks(Forks {
+            check: Some(CheckForks::Verify { file }),
+            ..
+        })) => return output.end(replay::verify_fork(file, &output)),
+        _ => {}
     }
     let home = match home(&global) {
         Ok(home) => home,
@@ -62,6 +71,8 @@ fn run(Cli { global, command }: Cli) -> ExitCode {
         Command::Peer(peer) => peers::peer(&home, peer, &output),
         Command::Send(send) => send::send(&home, send, &output),
         Command::Watch(watch) => watch::watch(&home, &watch, &output),
+        Command::Replay(asked) => replay::replay(&home, &asked, &output),
+        Command::Bounds => bounds::bounds(&home, &output),
         Command::Demo => demo::demo(&output),
     };
     output.end(ended)
@@ -78,6 +89,15 @@ fn ask<T>(question: impl Future<Output = Result<T, Failure>>) -> Result<T, Failu
         .enable_all()
         .build();
     runtime.map_err(no_runtime)?.block_on(question)
+}
+
+/// `None` when no daemon runs, which here is no failure.
+fn only_if_running<T>(answer: Result<T, ClientError>) -> Result<Option<T>, Failure> {
+    match answer {
+        Ok(answer) => Ok(Some(answer)),
+        Err(ClientError::NotRunning { .. }) => Ok(None),
+        Err(error) => Err(Failure::of_daemon(&error)),
+    }
 }
 
 fn no_runtime(cause: std::io::Error) -> Failure {

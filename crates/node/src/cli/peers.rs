@@ -5,13 +5,13 @@
 
 use axum::http::Method;
 use overlane_core::Fault;
-use overlane_node::api::{Client, ClientError, PeerChanged, PeerReport, PeerRequest, PeersReport};
+use overlane_node::api::{Client, PeerChanged, PeerReport, PeerRequest, PeersReport};
 use overlane_node::home::{Home, check_peer_url};
 use serde::Serialize;
 
 use super::args::Peer;
-use super::ask;
 use super::output::{Done, Failure, Output};
+use super::{ask, only_if_running};
 
 #[derive(Serialize)]
 struct Changed {
@@ -116,15 +116,6 @@ fn change(
 ) -> Result<Option<PeerChanged>, Failure> {
     let client = Client::of(home);
     ask(async { only_if_running(client.call(method, "/v1/peers", asked).await) })
-}
-
-/// `None` when no daemon runs, which here is no failure.
-fn only_if_running<T>(answer: Result<T, ClientError>) -> Result<Option<T>, Failure> {
-    match answer {
-        Ok(answer) => Ok(Some(answer)),
-        Err(ClientError::NotRunning { .. }) => Ok(None),
-        Err(error) => Err(Failure::of_daemon(&error)),
-    }
 }
 
 fn without_daemon(

@@ -63,6 +63,7 @@ const REMEDIES: &[(&str, &str)] = &[
         "node/listen_in_use",
         "listen on another port: `{overlane} run --listen 127.0.0.1:0`",
     ),
+    ("replay/no_store", "the first `{overlane} run` makes one"),
     (
         "send/unreachable",
         "stay linked to it: `{overlane} peer add URL`; see the links: `{overlane} peer list`",
@@ -70,6 +71,10 @@ const REMEDIES: &[(&str, &str)] = &[
     (
         "store/io",
         "see that the folder is there, is yours, and its disk is well; then `{overlane} run`",
+    ),
+    (
+        "store/unknown_record",
+        "see the names: `{overlane} replay list`",
     ),
     ("store/locked", "stop the process that has the store open"),
     (

@@ -6,6 +6,7 @@ use overlane_node::api::{self, Identity, LocalApi, OpenedStore};
 use overlane_node::home::{Config, Home, HomeLock, LogFilter};
 use overlane_storage_native::{StoreAdmin, StoreSummary};
 use serde::Serialize;
+use serde_json::json;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::SubscriberExt;
@@ -87,7 +88,9 @@ async fn daemon(
     }
     // A socket that leads nowhere is only a socket to be replaced.
     let _ = std::fs::remove_file(home.socket_path());
-    told.map(|()| Done::Yes)
+    told?;
+    output.answer(&json!({"up": false}), |_| "node has stopped".to_owned())?;
+    Ok(Done::Yes)
 }
 
 async fn end(api: LocalApi, node: &Node) {

@@ -98,7 +98,8 @@ fn wait_ms(send: &Send) -> u64 {
     u64::from(send.wait) * 1_000
 }
 
-fn read(path: &Path, max_bytes: usize) -> Result<Vec<u8>, Failure> {
+/// What the file holds, if it is no longer than that.
+pub(super) fn read(path: &Path, max_bytes: usize) -> Result<Vec<u8>, Failure> {
     let file = File::open(path).map_err(unreadable(path))?;
     read_from(file, path, max_bytes)
 }

@@ -182,3 +182,71 @@ impl Answer {
         refusal
     }
 }
+
+/// Two nodes on fresh homes, the first linked to the second.
+pub(crate) struct Pair {
+    pub(crate) here: Place,
+    pub(crate) there: Place,
+    pub(crate) sender: Daemon,
+    pub(crate) receiver: Daemon,
+}
+
+impl Pair {
+    pub(crate) fn linked() -> Self {
+        Self::of(Place::with_node(), Place::with_node())
+    }
+
+    pub(crate) fn of(here: Place, there: Place) -> Self {
+        let (sender, receiver) = (here.daemon(), there.daemon());
+        let pair = Self {
+            here,
+            there,
+            sender,
+            receiver,
+        };
+        pair.link();
+        pair
+    }
+
+    /// Has the sender stay linked to where the receiver is now.
+    pub(crate) fn link(&self) {
+        let added = self
+            .here
+            .overlane(["peer", "add", self.receiver.url(), "--json"]);
+        assert_eq!(added.code, 0, "{added:?}");
+        assert_eq!(added.json()["running"], true);
+    }
+
+    pub(crate) fn send(&self, args: &[&str]) -> Value {
+        let to = self.receiver.did();
+        let sent = self
+            .here
+            .overlane(["send", to].iter().chain(args).chain(&["--json"]));
+        assert_eq!(sent.code, 0, "{sent:?}");
+        sent.json()
+    }
+
+    /// The next message that the receiver admits.
+    pub(crate) fn take(&self) -> Value {
+        let taken = self.there.overlane(["watch", "--count", "1", "--json"]);
+        assert_eq!(taken.code, 0, "{taken:?}");
+        taken.json()
+    }
+
+    /// Watches the receiver's events; returns once none is missed.
+    pub(crate) fn watch(&self) -> Running {
+        let mut watch = self.there.start(["watch", "--events", "--json"]);
+        assert_eq!(watch.line()["event"], "watching");
+        watch
+    }
+}
+
+/// The next line of this event.
+pub(crate) fn event(watch: &mut Running, name: &str) -> Value {
+    loop {
+        let line = watch.line();
+        if line["event"] == name {
+            return line;
+        }
+    }
+}
