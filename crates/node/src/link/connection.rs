@@ -125,13 +125,16 @@ impl WebRtc {
 
         let (event_tx, events) = mpsc::channel(EVENTS_MAX);
         let mut tasks = JoinSet::new();
+        let (proved, proves) = watch::channel(false);
         for (class, channel) in Class::ALL.into_iter().zip(&channels) {
-            tasks.spawn(drain(class, Arc::clone(channel), event_tx.clone()));
+            let channel = Arc::clone(channel);
+            tasks.spawn(drain(class, channel, proves.clone(), event_tx.clone()));
         }
         let (expected, expects) = watch::channel(None);
         tasks.spawn(watch_state(
             state.subscribe(),
             expects,
+            proved,
             Arc::downgrade(&peer_connection),
             crypto,
             event_tx,
@@ -235,8 +238,17 @@ impl PeerConnectionEventHandler for Handler {
 }
 
 /// Drains one channel at once, whatever becomes of the others: the crate stops reading all of
-/// them while one has more than it parks.
-async fn drain(class: Class, channel: Arc<dyn DataChannel>, events: mpsc::Sender<TransportEvent>) {
+/// them while one has more than it parks. Law (proved first): nothing is told of a channel before
+/// the certificate at its other end is proved to be the one that was signed for.
+async fn drain(
+    class: Class,
+    channel: Arc<dyn DataChannel>,
+    mut proves: watch::Receiver<bool>,
+    events: mpsc::Sender<TransportEvent>,
+) {
+    if proves.wait_for(|proved| *proved).await.is_err() {
+        return;
+    }
     while let Some(event) = channel.poll().await {
         let event = match event {
             DataChannelEvent::OnOpen => TransportEvent::Open(class),
@@ -259,24 +271,25 @@ async fn drain(class: Class, channel: Arc<dyn DataChannel>, events: mpsc::Sender
 async fn watch_state(
     mut states: watch::Receiver<State>,
     expects: watch::Receiver<Option<Fingerprint>>,
+    proved: watch::Sender<bool>,
     peer_connection: std::sync::Weak<dyn PeerConnection>,
     crypto: Arc<dyn RTCCryptoProvider>,
     events: mpsc::Sender<TransportEvent>,
 ) {
-    let mut proved = false;
     while states.changed().await.is_ok() {
         let state = *states.borrow_and_update();
         let ended = match state.connection {
             _ if state.foreign_channel => Some(Ended::ForeignChannel),
             RTCPeerConnectionState::Failed => Some(Ended::Lost),
             RTCPeerConnectionState::Closed => Some(Ended::Closed),
-            RTCPeerConnectionState::Connected if !proved => {
+            RTCPeerConnectionState::Connected if !*proved.borrow() => {
                 let Some(peer_connection) = peer_connection.upgrade() else {
                     return;
                 };
                 let seen = seen_fingerprint(peer_connection.as_ref(), crypto.as_ref()).await;
-                proved = seen.is_some() && seen == *expects.borrow();
-                (!proved).then_some(Ended::WrongCertificate)
+                let right = seen.is_some() && seen == *expects.borrow();
+                proved.send_replace(right);
+                (!right).then_some(Ended::WrongCertificate)
             }
             _ => None,
         };
