@@ -14,7 +14,7 @@ use overlane_core::identity::{
 };
 use overlane_core::signal::{
     Answer, OFFER_GUARD_MAX, Offer, OfferDigest, OfferGuard, SIGNAL_TTL_DEFAULT_MS,
-    SIGNAL_TTL_MAX_MS, SignalError, SignalRefusal,
+    SIGNAL_TTL_MAX_MS, SignalError, SignalRefusal, Source,
 };
 use overlane_core::wire::bounds::{SDP_MAX_BYTES, SIGNAL_MAX_BYTES};
 use overlane_core::wire::cbor::to_vec;
@@ -35,6 +35,8 @@ const LIFE: Life = Life {
     issued_ms: NOW_MS,
     ttl_ms: SIGNAL_TTL_DEFAULT_MS,
 };
+
+const HERE: Source = Source::Local;
 
 fn signer_on(network: NetworkId, account: &Account, seed: u8) -> Signer {
     let delegatee = Delegatee::from_seed(Zeroizing::new([seed + 100; 32]));
@@ -196,9 +198,9 @@ fn law_the_largest_offer_and_answer_are_taken() {
 fn law_an_offer_is_let_through_once_however_the_clock_goes() {
     let mut guard = OfferGuard::new();
     let offer = verified(offer());
-    assert_eq!(guard.admit(&offer, NOW_MS), Ok(()));
+    assert_eq!(guard.admit(&offer, HERE, NOW_MS), Ok(()));
     for now_ms in [NOW_MS, NOW_MS - 1_000_000, LIFE.last_ms()] {
-        let code = guard.admit(&offer, now_ms).unwrap_err().code();
+        let code = guard.admit(&offer, HERE, now_ms).unwrap_err().code();
         assert_eq!(code, "signal/replayed");
     }
     // A jump forward forgets it; the clock comes back, and it is still refused, while a new one is not.
@@ -212,19 +214,19 @@ fn law_an_offer_is_let_through_once_however_the_clock_goes() {
         offer.verify(&context).unwrap()
     };
     let (new, jumped_ms) = (sign(2, NOW_MS + 1), LIFE.last_ms() + 1);
-    let _ = guard.admit(&offer, jumped_ms);
+    let _ = guard.admit(&offer, HERE, jumped_ms);
     assert!(guard.is_empty());
     assert_eq!(
-        guard.admit(&offer, NOW_MS).unwrap_err().code(),
+        guard.admit(&offer, HERE, NOW_MS).unwrap_err().code(),
         "signal/before_floor"
     );
-    assert_eq!(guard.admit(&new, NOW_MS), Ok(()));
+    assert_eq!(guard.admit(&new, HERE, NOW_MS), Ok(()));
 }
 
 #[test]
 fn law_a_description_is_not_signed_twice_nor_a_nonce_used_twice() {
     let mut guard = OfferGuard::new();
-    guard.admit(&verified(offer()), NOW_MS).unwrap();
+    guard.admit(&verified(offer()), HERE, NOW_MS).unwrap();
     let thief = verified(offer_of(SDP, 9, &signer(3)));
     let refusal = SignalRefusal::Resigned {
         first: signer(1).did(),
@@ -233,48 +235,70 @@ fn law_a_description_is_not_signed_twice_nor_a_nonce_used_twice() {
         signer: signer(3).did(),
         refusal,
     };
-    assert_eq!(guard.admit(&thief, NOW_MS), Err(refused));
+    assert_eq!(guard.admit(&thief, HERE, NOW_MS), Err(refused));
     let again = verified(offer_of(SDP, 9, &signer(1)));
     assert_eq!(
-        guard.admit(&again, NOW_MS).unwrap_err().code(),
+        guard.admit(&again, HERE, NOW_MS).unwrap_err().code(),
         "signal/replayed"
     );
     let same_nonce = verified(offer_of("v=0", 1, &signer(3)));
     assert_eq!(
-        guard.admit(&same_nonce, NOW_MS).unwrap_err().code(),
+        guard.admit(&same_nonce, HERE, NOW_MS).unwrap_err().code(),
         "signal/replayed"
     );
+}
+
+/// The offer numbered `n`, which lives for `life`.
+fn nth(n: usize, life: Life) -> Verified<Offer> {
+    let mut nonce = [0; 32];
+    nonce[..8].copy_from_slice(&n.to_be_bytes());
+    let offer = Offer::sign(format!("v={n}"), nonce, life, &signer(1)).unwrap();
+    let context = VerifyContext {
+        now_ms: life.issued_ms,
+        ..NOW
+    };
+    offer.verify(&context).unwrap()
 }
 
 #[test]
 fn law_a_full_guard_refuses_until_an_offer_is_over() {
     let mut guard = OfferGuard::new();
-    let nth = |n: usize, life: Life| {
-        let mut nonce = [0; 32];
-        nonce[..8].copy_from_slice(&n.to_be_bytes());
-        let offer = Offer::sign(format!("v={n}"), nonce, life, &signer(1)).unwrap();
-        let context = VerifyContext {
-            now_ms: life.issued_ms,
-            ..NOW
-        };
-        offer.verify(&context).unwrap()
-    };
     for n in 0..OFFER_GUARD_MAX {
-        guard.admit(&nth(n, LIFE), NOW_MS).unwrap();
+        guard.admit(&nth(n, LIFE), HERE, NOW_MS).unwrap();
     }
-    let one_more = guard
-        .admit(&nth(OFFER_GUARD_MAX, LIFE), NOW_MS)
-        .unwrap_err();
-    assert_eq!(one_more.code(), "signal/guard_full");
+    let one_more = nth(OFFER_GUARD_MAX, LIFE);
+    let elsewhere = Source::V4([192, 0, 2, 1]);
+    for source in [HERE, elsewhere] {
+        let refused = guard.admit(&one_more, source, NOW_MS).unwrap_err();
+        assert_eq!(refused.code(), "signal/guard_full");
+    }
     let later = Life {
         issued_ms: LIFE.last_ms() + 1,
         ..LIFE
     };
-    assert_eq!(
-        guard.admit(&nth(OFFER_GUARD_MAX, later), later.issued_ms),
-        Ok(())
-    );
+    let new = nth(OFFER_GUARD_MAX, later);
+    assert_eq!(guard.admit(&new, elsewhere, later.issued_ms), Ok(()));
     assert_eq!(guard.len(), 1);
+}
+
+#[test]
+fn law_identities_minted_at_one_source_leave_the_guard_to_others() {
+    let mut guard = OfferGuard::new();
+    let (greedy, honest) = (Source::V4([192, 0, 2, 1]), Source::V4([192, 0, 2, 2]));
+    let taken = (0..)
+        .take_while(|&n| guard.admit(&nth(n, LIFE), greedy, NOW_MS).is_ok())
+        .count();
+    assert_eq!(taken, OFFER_GUARD_MAX / 2);
+    let refused = guard.admit(&nth(taken, LIFE), greedy, NOW_MS).unwrap_err();
+    assert_eq!(refused.code(), "signal/share_full");
+    assert_eq!(guard.admit(&nth(taken, LIFE), honest, NOW_MS), Ok(()));
+    // What is over gives its place back.
+    let later = Life {
+        issued_ms: LIFE.last_ms() + 1,
+        ..LIFE
+    };
+    let again = guard.admit(&nth(taken + 1, later), greedy, later.issued_ms);
+    assert_eq!(again, Ok(()));
 }
 
 proptest! {

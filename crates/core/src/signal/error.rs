@@ -70,6 +70,14 @@ pub enum SignalRefusal {
     /// The guard remembers as many live offers as it may.
     #[error("{OFFER_GUARD_MAX} offers are remembered; try again when some are over")]
     GuardFull,
+    /// The source of the offer has as many places as are left for all others.
+    #[error(
+        "{held} offers from there are remembered, as many as there is room for from elsewhere; try again when some are over"
+    )]
+    ShareFull {
+        /// Places that the source holds.
+        held: usize,
+    },
 }
 
 impl Coded for SignalError {
@@ -89,6 +97,7 @@ impl Coded for SignalError {
                 SignalRefusal::Resigned { .. } => "signal/resigned",
                 SignalRefusal::BeforeFloor { .. } => "signal/before_floor",
                 SignalRefusal::GuardFull => "signal/guard_full",
+                SignalRefusal::ShareFull { .. } => "signal/share_full",
             },
         }
     }
@@ -100,7 +109,8 @@ impl Coded for SignalError {
                 refusal:
                     SignalRefusal::Life(_)
                     | SignalRefusal::BeforeFloor { .. }
-                    | SignalRefusal::GuardFull,
+                    | SignalRefusal::GuardFull
+                    | SignalRefusal::ShareFull { .. },
                 ..
             } => Fault::RefusedByBound,
             _ => Fault::PeerMisbehaved,

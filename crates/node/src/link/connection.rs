@@ -37,7 +37,7 @@ use webrtc::peer_connection::{
 };
 
 use super::count::Held;
-use super::sdp::{self, Fingerprint, Reach};
+use super::sdp::{self, Fingerprint, Reach, SdpError};
 use super::socket::{LinkRuntime, RECEIVE_BUFFER_WANTED_BYTES, byte_window};
 use super::transport::{
     Connector, EVENTS_MAX, Ended, Opened, SEND_BUFFER_MAX_BYTES, Transport, TransportError,
@@ -158,6 +158,10 @@ impl Connector for WebRtc {
     async fn open(&self) -> Result<Opened, TransportError> {
         let (transport, events) = self.connect().await?;
         Ok(Opened { transport, events })
+    }
+
+    fn check(&self, sdp: &str) -> Result<(), SdpError> {
+        sdp::check(sdp, Reach::of(self.config.bind)).map(drop)
     }
 }
 

@@ -70,6 +70,15 @@ pub enum LinkError {
         /// The bound.
         max: usize,
     },
+    /// The source of the offer has as many handshakes under way as are left for all others.
+    #[error(
+        "{held} handshakes from there are under way, as many as there is room for from elsewhere: \
+         try again later"
+    )]
+    ShareFull {
+        /// Handshakes of that source.
+        held: usize,
+    },
     /// The node is shutting down.
     #[error("the node is shutting down")]
     ShuttingDown,
@@ -89,6 +98,7 @@ impl Coded for LinkError {
             Self::Crossed { .. } => "link/crossed",
             Self::LinksFull { .. } => "link/links_full",
             Self::HandshakesFull { .. } => "link/handshakes_full",
+            Self::ShareFull { .. } => "link/share_full",
             Self::ShuttingDown => "link/shutting_down",
         }
     }
@@ -104,9 +114,10 @@ impl Coded for LinkError {
             Self::Http(error) => error.fault(),
             Self::NotOpened { reason, .. } => reason.fault(),
             Self::Itself => Fault::Usage,
-            Self::Crossed { .. } | Self::LinksFull { .. } | Self::HandshakesFull { .. } => {
-                Fault::RefusedByBound
-            }
+            Self::Crossed { .. }
+            | Self::LinksFull { .. }
+            | Self::HandshakesFull { .. }
+            | Self::ShareFull { .. } => Fault::RefusedByBound,
         }
     }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use overlane_core::Did;
 use overlane_core::identity::{Life, Signer, Verified, VerifyContext};
 use overlane_core::lane::{Session, SessionConfig, Windows};
-use overlane_core::signal::{Answer, Offer, SIGNAL_TTL_DEFAULT_MS};
+use overlane_core::signal::{Answer, Offer, SIGNAL_TTL_DEFAULT_MS, Source};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
@@ -43,12 +43,13 @@ impl Links {
         }
     }
 
-    /// Answers the offer in the body of a `POST /v1/offer`. The link is told of once it is open.
+    /// Answers the offer in the body of a `POST /v1/offer`, which came from `source`. The link is told
+    /// of once it is open.
     ///
     /// # Errors
     /// [`LinkError`]; nothing of the offer is kept but that it came.
-    pub async fn answer(&self, offer: &[u8]) -> Result<Vec<u8>, LinkError> {
-        let place = Place::begin(&self.shared, Direction::Inbound)?;
+    pub async fn answer(&self, offer: &[u8], source: Source) -> Result<Vec<u8>, LinkError> {
+        let place = Place::begin(&self.shared, Direction::Inbound(source))?;
         let signer = self.shared.identity.signer();
         let now_ms = self.shared.identity.now_ms();
         let context = VerifyContext {
@@ -60,9 +61,13 @@ impl Links {
         if peer == signer.did() {
             return Err(LinkError::Itself);
         }
-        lock(&self.shared.guard).admit(&offer, now_ms)?;
+        // What refuses and forgets goes before the guard, which must remember.
+        let connector = &self.shared.connector;
+        place.may_admit(peer, mark(&offer))?;
+        connector.check(offer.sdp()).map_err(TransportError::from)?;
+        lock(&self.shared.guard).admit(&offer, source, now_ms)?;
         place.admit(peer, mark(&offer))?;
-        let Opened { transport, events } = self.shared.connector.open().await?;
+        let Opened { transport, events } = connector.open().await?;
         let answered = async {
             let answer = transport.answer(offer.sdp());
             let sdp = self.within_signal_deadline(answer).await?;
@@ -293,6 +298,10 @@ impl Place {
             id,
             kept: false,
         })
+    }
+
+    fn may_admit(&self, peer: Did, mark: Mark) -> Result<(), LinkError> {
+        lock(&self.shared.registry).may_admit(self.id, peer, mark)
     }
 
     fn admit(&self, peer: Did, mark: Mark) -> Result<(), LinkError> {

@@ -1,12 +1,14 @@
 //! Which links there are, and who gives way to whom.
 //!
 //! Values only: it is asked under a lock and never waits. Bounds: handshakes under way in each
-//! direction, peers linked, and so sockets open.
+//! direction, peers linked, and so sockets open. No source fills the handshakes that peers begin
+//! ([`Source`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use overlane_core::Did;
+use overlane_core::signal::Source;
 
 use super::driver::Link;
 use super::error::{DownReason, LinkError};
@@ -29,8 +31,18 @@ pub(super) enum Stage {
 pub(super) enum Direction {
     /// This node offered.
     Outbound,
-    /// The peer offered.
-    Inbound,
+    /// The peer offered, from there.
+    Inbound(Source),
+}
+
+impl Direction {
+    /// Whether both count against one bound.
+    const fn is_as(self, other: Self) -> bool {
+        matches!(
+            (self, other),
+            (Self::Outbound, Self::Outbound) | (Self::Inbound(_), Self::Inbound(_))
+        )
+    }
 }
 
 #[derive(Debug)]
@@ -77,15 +89,21 @@ impl Registry {
         if self.shutting_down {
             return Err(LinkError::ShuttingDown);
         }
-        let under_way = self.entries.values().filter(|entry| {
-            // A link that gives way holds its socket until it has ended: it counts here, so that
-            // a peer that offers again and again cannot make sockets grow.
-            entry.direction == direction && entry.stage != Stage::Up
-        });
-        if under_way.count() >= self.handshakes_max {
-            return Err(LinkError::HandshakesFull {
-                max: self.handshakes_max,
-            });
+        // A link that gives way holds its socket until it has ended: it counts here, so that a peer
+        // that offers again and again cannot make sockets grow.
+        let under_way = self.entries.values();
+        let under_way = under_way.filter(|entry| entry.stage != Stage::Up);
+        let under_way = under_way.map(|entry| entry.direction);
+        let used = under_way.clone().filter(|of| of.is_as(direction)).count();
+        let max = self.handshakes_max;
+        if used >= max {
+            return Err(LinkError::HandshakesFull { max });
+        }
+        let held = under_way.filter(|&of| of == direction).count();
+        if let Direction::Inbound(source) = direction
+            && !source.may_take(held, used, max)
+        {
+            return Err(LinkError::ShareFull { held });
         }
         self.last += 1;
         let id = LinkId(self.last);
@@ -99,9 +117,8 @@ impl Registry {
         Ok(id)
     }
 
-    /// The peer of a handshake is proved. What gives way to it and is not open ends; what it gives
-    /// way to refuses it.
-    pub(super) fn admit(&mut self, id: LinkId, peer: Did, mark: Mark) -> Result<(), LinkError> {
+    /// Whether a handshake with this peer may go on; nothing changes.
+    pub(super) fn may_admit(&self, id: LinkId, peer: Did, mark: Mark) -> Result<(), LinkError> {
         if self.shutting_down {
             return Err(LinkError::ShuttingDown);
         }
@@ -120,6 +137,13 @@ impl Registry {
                 max: self.peers_max,
             });
         }
+        Ok(())
+    }
+
+    /// The peer of a handshake is proved. What gives way to it and is not open ends; what it gives
+    /// way to refuses it.
+    pub(super) fn admit(&mut self, id: LinkId, peer: Did, mark: Mark) -> Result<(), LinkError> {
+        self.may_admit(id, peer, mark)?;
         self.replace(id, peer, Stage::Opening);
         if let Some(entry) = self.entries.get_mut(&id) {
             entry.peer = Some((peer, mark));
@@ -243,6 +267,8 @@ mod tests {
     const PEERS: usize = 3;
     const HANDSHAKES: usize = 2;
 
+    const HERE: Direction = Direction::Inbound(Source::Local);
+
     fn registry() -> Registry {
         Registry::new(PEERS, HANDSHAKES)
     }
@@ -260,7 +286,7 @@ mod tests {
     }
 
     fn link_up(registry: &mut Registry, peer: u8, mark: Mark) -> LinkId {
-        let id = registry.begin(Direction::Inbound).unwrap();
+        let id = registry.begin(HERE).unwrap();
         registry.admit(id, did(peer), mark).unwrap();
         assert!(registry.up(id));
         id
@@ -270,13 +296,30 @@ mod tests {
     fn half_open_handshakes_are_bounded_in_each_direction() {
         let mut registry = registry();
         let ids: Vec<_> = (0..HANDSHAKES)
-            .map(|_| registry.begin(Direction::Inbound).unwrap())
+            .map(|_| registry.begin(HERE).unwrap())
             .collect();
         let full = LinkError::HandshakesFull { max: HANDSHAKES };
-        assert_eq!(registry.begin(Direction::Inbound), Err(full));
+        assert_eq!(registry.begin(HERE), Err(full));
         assert!(registry.begin(Direction::Outbound).is_ok());
         registry.remove(ids[0]);
-        assert!(registry.begin(Direction::Inbound).is_ok());
+        assert!(registry.begin(HERE).is_ok());
+    }
+
+    #[test]
+    fn law_handshakes_begun_at_one_source_leave_places_to_others() {
+        let from = |last| Direction::Inbound(Source::V4([192, 0, 2, last]));
+        let mut registry = Registry::new(PEERS, 8);
+        let begun: Vec<_> = (0..4).map(|_| registry.begin(from(1)).unwrap()).collect();
+        let refused = Err(LinkError::ShareFull { held: 4 });
+        assert_eq!(registry.begin(from(1)), refused);
+        let other = registry.begin(from(2)).unwrap();
+        assert!(registry.begin(from(3)).is_ok());
+        assert!(registry.begin(Direction::Outbound).is_ok());
+        // A link that is up holds no place of a handshake.
+        registry.admit(other, did(2), mark(2, 0)).unwrap();
+        assert!(registry.up(other));
+        registry.remove(begun[0]);
+        assert!(registry.begin(from(1)).is_ok());
     }
 
     #[test]
@@ -285,7 +328,7 @@ mod tests {
         for peer in 1..=PEERS as u8 {
             link_up(&mut registry, peer, mark(peer, 0));
         }
-        let id = registry.begin(Direction::Inbound).unwrap();
+        let id = registry.begin(HERE).unwrap();
         let full = LinkError::LinksFull { max: PEERS };
         assert_eq!(registry.admit(id, did(9), mark(9, 0)), Err(full));
         assert_eq!(registry.admit(id, did(1), mark(1, 1)), Ok(()));
@@ -307,7 +350,7 @@ mod tests {
     fn a_later_link_replaces_once_it_is_up_and_not_before() {
         let mut registry = registry();
         let old = link_up(&mut registry, 1, mark(1, 0));
-        let new = registry.begin(Direction::Inbound).unwrap();
+        let new = registry.begin(HERE).unwrap();
         registry.admit(new, did(1), mark(1, 5)).unwrap();
         assert_eq!(registry.up_to(did(1)), Some(old));
         assert!(registry.up(new));
@@ -343,12 +386,9 @@ mod tests {
     #[test]
     fn nothing_begins_once_the_node_shuts_down() {
         let mut registry = registry();
-        let id = registry.begin(Direction::Inbound).unwrap();
+        let id = registry.begin(HERE).unwrap();
         registry.shut_down();
-        assert_eq!(
-            registry.begin(Direction::Inbound),
-            Err(LinkError::ShuttingDown)
-        );
+        assert_eq!(registry.begin(HERE), Err(LinkError::ShuttingDown));
         let refused = registry.admit(id, did(1), mark(1, 0));
         assert_eq!(refused, Err(LinkError::ShuttingDown));
     }

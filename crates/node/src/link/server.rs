@@ -1,17 +1,21 @@
 //! A listener for strangers: what one connection may take, and how many there may be.
 //!
 //! Law (places come back): a connection serves one request and ends within
-//! [`CONNECTION_DEADLINE`], whatever its client sends or leaves unread.
+//! [`CONNECTION_DEADLINE`], whatever its client sends or leaves unread. Law (share): whoever has as
+//! many connections as are left for all others is hung up on ([`Source`]).
 
+use std::collections::HashMap;
 use std::io;
+use std::net::IpAddr;
 use std::time::Duration;
 
-use axum::Router;
+use axum::{Extension, Router};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use overlane_core::signal::Source;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::task::JoinSet;
+use tokio::task::{Id, JoinSet};
 use tokio::time::timeout;
 
 use super::config::SIGNAL_DEADLINE_MS;
@@ -64,25 +68,48 @@ pub async fn serve(
     limits: ServerLimits,
     stop: impl Future<Output = ()>,
 ) {
+    serve_sources(listener, router, limits, Source::of, stop).await;
+}
+
+/// As [`serve`], where `source` tells whom an address is charged to.
+pub(super) async fn serve_sources(
+    listener: TcpListener,
+    router: Router,
+    limits: ServerLimits,
+    source: fn(IpAddr) -> Source,
+    stop: impl Future<Output = ()>,
+) {
+    let mut open: HashMap<Id, Source> = HashMap::new();
     // Dropping the set, by return or by cancellation, ends every connection.
     let mut connections = JoinSet::new();
     tokio::pin!(stop);
     loop {
-        let full = connections.len() >= limits.connections_max;
+        let used = open.len();
+        let full = used >= limits.connections_max;
         tokio::select! {
             () = &mut stop => return,
-            Some(_) = connections.join_next() => {}
-            accepted = accept(&listener), if !full => {
-                connections.spawn(connection(accepted, router.clone(), limits));
+            Some(ended) = connections.join_next_with_id() => {
+                open.remove(&ended.map_or_else(|panicked| panicked.id(), |(task, ())| task));
+            }
+            (stream, address) = accept(&listener), if !full => {
+                let source = source(address);
+                let held = open.values().filter(|&&of| of == source).count();
+                if !source.may_take(held, used, limits.connections_max) {
+                    tracing::debug!(%address, held, "hung up on a source with its share of connections");
+                    continue;
+                }
+                let router = router.clone().layer(Extension(source));
+                let task = connections.spawn(connection(stream, router, limits));
+                open.insert(task.id(), source);
             }
         }
     }
 }
 
-async fn accept(listener: &TcpListener) -> TcpStream {
+async fn accept(listener: &TcpListener) -> (TcpStream, IpAddr) {
     loop {
         match listener.accept().await {
-            Ok((stream, _)) => return stream,
+            Ok((stream, address)) => return (stream, address.ip()),
             Err(error) => {
                 tracing::warn!(%error, "cannot accept a connection");
                 if !is_of_one_connection(&error) {

@@ -6,7 +6,6 @@
 
 use std::time::Duration;
 
-use axum::Router;
 use axum::body::Bytes;
 use axum::extract::rejection::BytesRejection;
 use axum::extract::{DefaultBodyLimit, Request, State};
@@ -14,6 +13,8 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
+use axum::{Extension, Router};
+use overlane_core::signal::Source;
 use overlane_core::wire::bounds::SIGNAL_MAX_BYTES;
 use overlane_core::wire::cbor::to_vec;
 use overlane_core::{Coded, Fault};
@@ -37,6 +38,7 @@ pub fn router(links: Links) -> Router {
 
 async fn offer(
     State(links): State<Links>,
+    source: Option<Extension<Source>>,
     headers: HeaderMap,
     body: Result<Bytes, BytesRejection>,
 ) -> Response {
@@ -46,6 +48,8 @@ async fn offer(
     if !is_cbor {
         return refuse(&links, &RequestError::ContentType);
     }
+    // The listener of `super::server` says where a request comes from; no other is for strangers.
+    let source = source.map_or(Source::Local, |Extension(source)| source);
     let body = match body {
         Ok(body) => body,
         Err(rejection) if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE => {
@@ -53,7 +57,7 @@ async fn offer(
         }
         Err(_) => return refuse(&links, &RequestError::Broken),
     };
-    match links.answer(&body).await {
+    match links.answer(&body, source).await {
         Ok(answer) => cbor(StatusCode::OK, answer),
         Err(error) => {
             tracing::debug!(code = error.code(), %error, "offer refused");

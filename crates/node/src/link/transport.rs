@@ -30,6 +30,12 @@ pub trait Connector: fmt::Debug + Send + Sync + 'static {
     /// # Errors
     /// [`TransportError::Open`] when no socket can be had.
     async fn open(&self) -> Result<Opened, TransportError>;
+
+    /// Judges the other side's session description by itself, before anything is opened for it.
+    ///
+    /// # Errors
+    /// [`SdpError`]; a transport of this make would refuse it too.
+    fn check(&self, sdp: &str) -> Result<(), SdpError>;
 }
 
 /// A new transport.

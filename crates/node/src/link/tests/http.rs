@@ -3,12 +3,14 @@
 use axum::Router;
 use axum::http::StatusCode;
 use overlane_core::Coded;
+use overlane_core::signal::Source;
 use overlane_core::wire::bounds::SIGNAL_MAX_BYTES;
 use overlane_core::wire::cbor::from_slice;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{Semaphore, oneshot, watch};
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,7 +18,7 @@ use super::must;
 use super::node::{Identity, Node};
 use crate::link::LinkConfig;
 use crate::link::http::Refusal;
-use crate::link::server::{HEAD_MAX_BYTES, ServerLimits, serve};
+use crate::link::server::{HEAD_MAX_BYTES, ServerLimits, serve, serve_sources};
 use crate::link::signal::router;
 
 /// Sends `request` and reads what comes back, to its end.
@@ -275,4 +277,42 @@ async fn the_head_of_a_request_is_bounded() {
     )
     .await;
     assert!(!response.starts_with(b"HTTP/1.1 200"));
+}
+
+/// One source with all connections that it can get keeps nobody else away.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn law_a_source_that_opens_connections_leaves_places_to_others() {
+    let limits = patient(|limits| limits.connections_max = 4);
+    // Whom the listener takes a client on this machine for.
+    fn source(address: IpAddr) -> Source {
+        Source::V4(match address {
+            IpAddr::V4(address) => address.octets(),
+            IpAddr::V6(_) => [0; 4],
+        })
+    }
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let go = Arc::new(Semaphore::new(1));
+    let router = waiting(&go, &Arc::new(watch::Sender::new((0, 0))));
+    let serving = serve_sources(listener, router, limits, source, std::future::pending());
+    tokio::spawn(serving);
+    let mut greedy = Vec::new();
+    for _ in 0..2 {
+        greedy.push(TcpStream::connect(address).await.unwrap());
+    }
+    for _ in 0..4 {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        // Hung up on, with or without a reset.
+        let mut byte = [0];
+        let hung_up = must("the end", stream.read(&mut byte)).await;
+        assert!(!matches!(hung_up, Ok(1..)));
+    }
+    let honest = TcpSocket::new_v4().unwrap();
+    honest.bind("127.0.0.2:0".parse().unwrap()).unwrap();
+    let mut honest = honest.connect(address).await.unwrap();
+    honest.write_all(&request("", b"")).await.unwrap();
+    let mut response = Vec::new();
+    let read = honest.read_to_end(&mut response);
+    must("a response", read).await.unwrap();
+    assert!(response.starts_with(b"HTTP/1.1 200"));
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use overlane_core::Coded;
 use overlane_core::lane::CloseReason;
+use overlane_core::signal::Source;
 
 use super::must;
 use super::node::{Identity, Node, Pair, frame};
@@ -108,11 +109,14 @@ async fn half_open_handshakes_are_bounded_and_give_their_places_back() {
     // Offers of two nodes that never conclude.
     for seed in [3, 4] {
         let offer = super::signalling::offer_of(&Identity::new(seed)).await;
-        b.links.answer(&offer.to_bytes()).await.unwrap();
+        b.links
+            .answer(&offer.to_bytes(), Source::Local)
+            .await
+            .unwrap();
     }
     assert_eq!(b.links.held().sockets.now(), 2);
     let offer = super::signalling::offer_of(&Identity::new(5)).await;
-    let refused = b.links.answer(&offer.to_bytes()).await;
+    let refused = b.links.answer(&offer.to_bytes(), Source::Local).await;
     assert_eq!(refused, Err(LinkError::HandshakesFull { max: 2 }));
     must("their end", b.links.held().all_released()).await;
     let a = Node::new(1).await;

@@ -9,6 +9,7 @@ use tokio::sync::mpsc;
 
 use crate::link::connection::{Connection, ConnectionConfig, WebRtc};
 use crate::link::count::Held;
+use crate::link::sdp::SdpError;
 use crate::link::transport::{Connector, Opened, Transport, TransportError, TransportEvent};
 
 /// What is done to the connections.
@@ -80,6 +81,10 @@ impl Connector for Tricky {
             left: Mutex::new(left),
         });
         Ok(Opened { transport, events })
+    }
+
+    fn check(&self, sdp: &str) -> Result<(), SdpError> {
+        self.webrtc.check(sdp)
     }
 }
 
