@@ -48,7 +48,8 @@ pub const IDLE_MS: u64 = 60_000;
 /// Times one message may be repeated over an unchanged set before the exchange is called stalled.
 pub const REPEATS_MAX: u32 = 3;
 
-/// Ids an initiator remembers as named by the peer and not yet received; beyond it they are only counted.
+/// Ids an initiator remembers as named by the peer and not yet received, and as pushed and refused; beyond it they are
+/// only counted.
 pub const MISSING_TRACKED_MAX: usize = 65_536;
 
 /// Bytes of a fingerprint range in a message, at most: `83`, a bound of nine bytes, mode, `58 20`, 32 bytes.

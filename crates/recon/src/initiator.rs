@@ -179,10 +179,15 @@ impl Initiator {
         Ok(())
     }
 
-    /// A pushed envelope was refused here, for `reason`. Its id no longer keeps a range open.
+    /// A pushed envelope was refused here, for `reason`. Its id no longer keeps a range open, up to
+    /// [`MISSING_TRACKED_MAX`] ids: beyond, they are counted, and what keeps the ranges open ends the exchange as stalled.
     pub fn handle_push_refused(&mut self, id: Id, reason: String) {
         self.wanted.remove(&id);
-        self.refused_here.insert(id, reason);
+        if self.refused_here.len() < MISSING_TRACKED_MAX {
+            self.refused_here.insert(id, reason);
+        } else {
+            self.report.refused_untracked += 1;
+        }
     }
 
     /// The peer answered. On an error nothing changed but the end, if the answer itself was no RECON.
@@ -231,6 +236,8 @@ impl Initiator {
         };
         set.renumber(item, seq)?;
         self.unacknowledged.remove(&id);
+        // Named by the peer under its own seq, and held under another until now.
+        self.wanted.remove(&id);
         self.progress_ms = now_ms;
         self.changes += 1;
         self.report.sent += 1;

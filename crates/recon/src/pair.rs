@@ -24,7 +24,7 @@ pub struct Relay {
 }
 
 impl Relay {
-    /// A relay that holds the items. Of several with one id or one seq the first stays.
+    /// A relay that holds the items. Of several with one id the first stays.
     #[must_use]
     pub fn new(items: impl IntoIterator<Item = Item>) -> Self {
         let mut this = Self {

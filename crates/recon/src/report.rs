@@ -125,6 +125,8 @@ pub struct Report {
     pub refused_by_peer: Vec<Refused>,
     /// Pushed items refused here, and why.
     pub refused_here: Vec<Refused>,
+    /// Further refused pushes, beyond the bound of what is remembered.
+    pub refused_untracked: u64,
 }
 
 impl Report {

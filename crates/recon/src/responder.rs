@@ -163,9 +163,9 @@ impl Responder {
             return Err(NotAnswered::Unread(self.due.len()));
         }
         self.budget.ask(now_ms)?;
-        let hashed = set.hashed_bytes();
+        let before = set.work_bytes();
         let outcome = respond_sized(set, payload, &self.limits, envelope_bytes);
-        let work = set.hashed_bytes().saturating_sub(hashed) + payload.len() as u64;
+        let work = set.work_bytes().saturating_sub(before) + payload.len() as u64;
         let response = match outcome {
             Ok(response) => response,
             Err(refusal) => {

@@ -32,8 +32,8 @@ pub trait Storage {
         fingerprint::of_range(self, range)
     }
 
-    /// Bytes hashed since the storage was made, to charge a peer for the work it causes. Zero if not counted.
-    fn hashed_bytes(&self) -> u64 {
+    /// Bytes read or hashed since the storage was made, to charge a peer for the work it causes. Zero if not counted.
+    fn work_bytes(&self) -> u64 {
         0
     }
 }

@@ -5,7 +5,7 @@
 mod common;
 
 use common::{Rng, item};
-use overlane_recon::bounds::{MESSAGE_BYTES, REPEATS_MAX, TOP};
+use overlane_recon::bounds::{MESSAGE_BYTES, MISSING_TRACKED_MAX, REPEATS_MAX, TOP};
 use overlane_recon::{
     Bound, Budget, End, Id, Initiator, Item, ItemSet, Limits, Message, NotAnswered, Outgoing,
     Patience, Request, Responder, Storage, advance, initiate, respond,
@@ -84,9 +84,9 @@ proptest! {
         let payload = legal_message(seed, ranges);
         let limits = Limits::default().message_bytes(kibibytes * 1024).push_ids(pushes);
         let mut held = set(items);
-        let before = held.hashed_bytes();
+        let before = held.work_bytes();
         let response = respond(&mut held, &payload, &limits).unwrap();
-        let hashed = held.hashed_bytes() - before;
+        let hashed = held.work_bytes() - before;
         prop_assert!(response.reply.len() <= kibibytes * 1024, "{} bytes", response.reply.len());
         prop_assert!(response.push.len() <= pushes);
         prop_assert!(hashed <= 3 * 40 * items + 64 * 1024, "{hashed} bytes hashed over {items} items");
@@ -219,6 +219,61 @@ fn law_refused_pushes_do_not_keep_an_exchange_open() {
     let report = initiator.report();
     assert_eq!(report.end, Some(End::Settled));
     assert_eq!(report.refused_here.len(), 2);
+}
+
+#[test]
+fn law_refused_pushes_are_remembered_up_to_a_bound() {
+    let mut held = set(3);
+    let mut initiator = Initiator::open(&mut held, Limits::default(), Patience::default(), 0);
+    for number in 0..MISSING_TRACKED_MAX as u64 + 3 {
+        initiator.handle_push_refused(common::hashed_id(number), String::new());
+    }
+    let report = initiator.report();
+    assert_eq!(report.refused_here.len(), MISSING_TRACKED_MAX);
+    assert_eq!(report.refused_untracked, 3);
+}
+
+/// Relays that name more than is remembered: the rest is counted.
+#[test]
+fn law_missing_ids_are_remembered_up_to_a_bound() {
+    let mut held = ItemSet::new();
+    let patience = Patience {
+        rounds: 40,
+        ..Patience::default()
+    };
+    let mut initiator = Initiator::open(&mut held, Limits::default(), patience, 0);
+    let mut turn = 0;
+    while initiator.ended().is_none() {
+        let first = turn * 4_096;
+        let mut relay: Vec<_> = (first..first + 4_096)
+            .map(|seq| common::hashed_id(seq).0)
+            .collect();
+        relay.sort_unstable();
+        let mut list = vec![0x82, 0x01, 0x81, 0x83];
+        head(&mut list, 0, TOP);
+        list.push(0x02);
+        head(&mut list, 4, relay.len() as u64);
+        relay
+            .iter()
+            .for_each(|id| list.extend([0x58, 0x20].iter().chain(id)));
+        // Something new each time, so that it does not count as a stall.
+        initiator
+            .handle_push(&mut held, item(1_000_000 + turn), 0)
+            .unwrap();
+        initiator.handle_answer(&mut held, &list, 0).unwrap();
+        while let Some(request) = initiator.poll_transmit() {
+            if let Request::Send(item) = request {
+                initiator
+                    .handle_ack(&mut held, item.id, item.seq, 0)
+                    .unwrap();
+            }
+        }
+        turn += 1;
+    }
+    let report = initiator.report();
+    assert_eq!(report.end, Some(End::GaveUp(Bound::Rounds)));
+    assert_eq!(report.missing.len(), MISSING_TRACKED_MAX);
+    assert!(report.missing_untracked > 0);
 }
 
 #[test]

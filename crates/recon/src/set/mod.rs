@@ -35,7 +35,7 @@ pub struct ItemSet {
     pyramids: BTreeMap<Record, Kept>,
     pyramid_bytes: usize,
     uses: u64,
-    hashed_bytes: u64,
+    work_bytes: u64,
 }
 
 #[derive(Clone, Default)]
@@ -138,7 +138,7 @@ impl ItemSet {
         kept.made = self.leaves.clock();
         kept.used = self.uses;
         self.pyramid_bytes = self.pyramid_bytes + kept.pyramid.bytes() - before;
-        self.hashed_bytes += hashed;
+        self.work_bytes += hashed;
         fingerprint
     }
 
@@ -176,6 +176,7 @@ impl Storage for ItemSet {
         range: Range<usize>,
         each: &mut dyn FnMut(&[Record]),
     ) -> Result<(), Infallible> {
+        self.work_bytes += (range.len() * RECORD_BYTES) as u64;
         self.leaves.runs(range).for_each(each);
         Ok(())
     }
@@ -186,7 +187,6 @@ impl Storage for ItemSet {
         let first = match self.leaves.at(range.start) {
             Some(first) if count >= MEMO_RANGE_RECORDS => *first,
             _ => {
-                self.hashed_bytes += (count * RECORD_BYTES) as u64;
                 return fingerprint::of_range(self, range);
             }
         };
@@ -200,7 +200,6 @@ impl Storage for ItemSet {
         let fresh = if count >= PYRAMID_RANGE_RECORDS {
             self.pyramid_fingerprint(&first, &range)
         } else {
-            self.hashed_bytes += (count * RECORD_BYTES) as u64;
             fingerprint::of_range(self, range)?
         };
         self.memo
@@ -208,8 +207,8 @@ impl Storage for ItemSet {
         Ok(fresh)
     }
 
-    fn hashed_bytes(&self) -> u64 {
-        self.hashed_bytes
+    fn work_bytes(&self) -> u64 {
+        self.work_bytes
     }
 }
 
