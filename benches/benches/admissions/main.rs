@@ -18,9 +18,10 @@ use std::hint::black_box;
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use overlane_core::TransactionDigest;
 use overlane_core::replay::Window;
-use overlane_core::store::{Effect, RecordStore};
+use overlane_core::store::Effect;
 use overlane_core::transaction::Payload;
-use support::{Admissions, Scratch, known, payload, verify_context};
+use overlane_storage_native::StoreKind;
+use support::{Admissions, Scratch, full_scan, known, name, payload, verify_context};
 
 fn observe(c: &mut Criterion) {
     let mut group = c.benchmark_group("admissions/observe");
@@ -81,18 +82,66 @@ fn engine(c: &mut Criterion) {
 
 /// The whole way to the disk, with this many admissions waiting at any time.
 fn durable(c: &mut Criterion) {
-    let mut group = c.benchmark_group("admissions/files");
+    for (kind, in_flights) in [
+        (StoreKind::Files, &[1usize, 64][..]),
+        (StoreKind::Journal, &[1, 64, 512]),
+    ] {
+        let mut group = c.benchmark_group(format!("admissions/{}", name(kind)));
+        group.sample_size(10);
+        let scratch = Scratch::new();
+        // Filling a store takes long: only where a row is asked for, and once for all rows.
+        let mut filled = None;
+        for in_flight in in_flights {
+            group.throughput(Throughput::Elements(*in_flight as u64));
+            group.bench_function(BenchmarkId::new("in_flight", in_flight), |bencher| {
+                let (store, admissions) = filled.get_or_insert_with(|| scratch.filled(kind));
+                bencher.iter(|| admissions.round(*in_flight, |batch| store.write(&batch.changes)));
+            });
+        }
+        group.finish();
+    }
+}
+
+/// From the signed payload to the disk on one thread: both proofs checked strictly, then durable.
+fn whole(c: &mut Criterion) {
+    let mut group = c.benchmark_group("admissions/whole");
     group.sample_size(10);
     let scratch = Scratch::new();
-    // Filling a store takes long: only where a row is asked for, and once for all rows.
+    let payload = known(payload());
     let mut filled = None;
-    for in_flight in [1usize, 64] {
+    for in_flight in [64usize, 512] {
         group.throughput(Throughput::Elements(in_flight as u64));
-        group.bench_function(BenchmarkId::new("in_flight", in_flight), |bencher| {
-            let (store, admissions) = filled.get_or_insert_with(|| scratch.files());
-            bencher.iter(|| admissions.round(in_flight, |batch| store.write(&batch.changes)));
-        });
+        group.bench_function(
+            BenchmarkId::new("journal_in_flight", in_flight),
+            |bencher| {
+                let made = || scratch.filled(StoreKind::Journal);
+                let (store, admissions) = filled.get_or_insert_with(made);
+                bencher.iter(|| {
+                    for _ in 0..in_flight {
+                        let verified = payload.clone().verify(&verify_context());
+                        assert!(black_box(verified).is_ok());
+                    }
+                    admissions.round(in_flight, |batch| store.write(&batch.changes));
+                });
+            },
+        );
     }
+    group.finish();
+}
+
+/// What a restart does with a full store: 16,384 receiver and 16,384 sender streams, decoded.
+fn restore(c: &mut Criterion) {
+    let mut group = c.benchmark_group("admissions/restore");
+    group.sample_size(10);
+    let scan = full_scan();
+    group.throughput(Throughput::Elements(scan.records.len() as u64));
+    group.bench_function("full_tables", |bencher| {
+        bencher.iter_batched(
+            || scan.clone(),
+            |scan| black_box(Admissions::over(scan)),
+            BatchSize::PerIteration,
+        );
+    });
     group.finish();
 }
 
@@ -120,5 +169,13 @@ fn verification(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, observe, engine, verification, durable);
+criterion_group!(
+    benches,
+    observe,
+    engine,
+    restore,
+    verification,
+    durable,
+    whole
+);
 criterion_main!(benches);

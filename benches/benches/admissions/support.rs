@@ -4,17 +4,16 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use overlane_core::identity::{Account, Delegatee, Delegation, Life, Signer, VerifyContext};
-use overlane_core::replay::record::{ReceiverRecord, Record, RecordId};
+use overlane_core::replay::record::{ReceiverRecord, Record, RecordId, SenderRecord};
 use overlane_core::replay::{
     Batch, Candidate, Engine, EngineConfig, Introducer, Now, Outcome, STREAM_CAPACITY, Window,
     spent_ms,
 };
-use overlane_core::store::{Change, Effect, Found, RecordStore, Scan, StoreError};
+use overlane_core::store::{Change, Effect, Found, Scan, StoreError};
 use overlane_core::transaction::{Draft, Message, Namespace, Payload, RelayFields, Transaction};
 use overlane_core::wire::cbor::to_vec;
 use overlane_core::{Class, Did, NetworkId, StreamKey, TransactionDigest, TxId};
-use overlane_storage_native::vfs::RealVfs;
-use overlane_storage_native::{FILES_BUDGET_BYTES, FilesStore};
+use overlane_storage_native::{FILES_BUDGET_BYTES, JOURNAL_BUDGET_BYTES, StoreAdmin, StoreKind};
 use zeroize::Zeroizing;
 
 const NETWORK: NetworkId = NetworkId(1);
@@ -123,7 +122,7 @@ impl Admissions {
         Self::over(Scan { records })
     }
 
-    fn over(scan: Scan) -> Self {
+    pub(crate) fn over(scan: Scan) -> Self {
         let now = Now {
             wall_ms: NOW_MS,
             steady_ms: 0,
@@ -152,7 +151,7 @@ impl Admissions {
             self.turn += 1;
             // At 256,000 admissions a second by this clock, a quota record rests before it is
             // needed again.
-            self.now.steady_ms += u64::from(self.turn % 256 == 0);
+            self.now.steady_ms += u64::from(self.turn.is_multiple_of(256));
             self.engine.stage_admission(item, Introducer::Own, self.now);
         }
         let mut admitted = 0;
@@ -180,10 +179,14 @@ impl Scratch {
         }
     }
 
-    /// A `files` store of 16,384 streams, and admissions over what it scanned.
-    pub(crate) fn files(&self) -> (FilesStore, Admissions) {
-        let path = self.0.path().join("files");
-        let mut store = FilesStore::open(Arc::new(RealVfs), &path, FILES_BUDGET_BYTES)
+    /// A store of 16,384 streams, and admissions over what it scanned.
+    pub(crate) fn filled(&self, kind: StoreKind) -> (Box<dyn StoreAdmin>, Admissions) {
+        let path = self.0.path().join(name(kind));
+        let budget_bytes = match kind {
+            StoreKind::Files => FILES_BUDGET_BYTES,
+            StoreKind::Journal => JOURNAL_BUDGET_BYTES,
+        };
+        let mut store = overlane_storage_native::open(&path, kind, budget_bytes)
             .unwrap_or_else(|cause| panic!("{cause}"));
         let numbers: Vec<_> = (0..STREAM_CAPACITY as u64).collect();
         for numbers in numbers.chunks(FILL_AT_ONCE) {
@@ -193,6 +196,34 @@ impl Scratch {
         let scan = store.scan().unwrap_or_else(|cause| panic!("{cause}"));
         (store, Admissions::over(scan))
     }
+}
+
+/// A store's name in the rows.
+pub(crate) const fn name(kind: StoreKind) -> &'static str {
+    match kind {
+        StoreKind::Files => "files",
+        StoreKind::Journal => "journal",
+    }
+}
+
+/// What a scan of a store with both tables full finds.
+pub(crate) fn full_scan() -> Scan {
+    let streams = 0..STREAM_CAPACITY as u64;
+    let senders = streams.clone().map(|number| {
+        Record::Sender(SenderRecord {
+            stream: stream(number),
+            version: 1,
+            end: 1 << 61,
+            spent_ms: NOW_MS,
+        })
+    });
+    let receivers = streams.map(|number| Record::Receiver(Box::new(full_record(number))));
+    let mut records: Vec<_> = receivers
+        .chain(senders)
+        .map(|record| (record.id().name(), Found::Bytes(to_vec(&record))))
+        .collect();
+    records.sort_by_key(|(name, _)| *name);
+    Scan { records }
 }
 
 fn fill(number: u64) -> Change {

@@ -4,6 +4,7 @@
 //! hash of everything that decides what may follow. Worlds: [`commit`] (a writer that fails,
 //! callers that go away, crashes, reopened stores) and [`clocks`] (clocks that are set, witnesses that
 //! lie, mail that comes late). For each law a world has broken variants that it must catch.
+//! `OVERLANE_EXPLORE=2` in the environment of the tests goes two actions deeper.
 
 mod clocks;
 mod commit;
@@ -68,6 +69,8 @@ fn hash(value: impl Hash) -> u64 {
 
 /// Explores the engine as it is, and wants no violation; then each broken variant, and wants one.
 fn check<W: World>(name: &str, world: impl Fn() -> W, depth: usize, broken: &[Mutant]) {
+    let deeper = std::env::var("OVERLANE_EXPLORE").ok();
+    let depth = depth + deeper.map_or(0, |deeper| deeper.parse().unwrap());
     match explore(world(), depth) {
         Ok(Explored { states, steps }) => {
             println!("{name}: {states} states, {steps} steps, depth {depth}: no violation");

@@ -10,7 +10,7 @@
 mod codec;
 mod delta;
 
-pub use delta::{DELTA_OPS_MAX, DeltaError, Op, RecordImage, apply};
+pub use delta::{DELTA_OPS_MAX, DeltaError, Op, RecordImage, apply, apply_all};
 
 use super::custody::{CUSTODY_CAPACITY, CustodyEntry};
 use super::slots::{Introducer, Slot};

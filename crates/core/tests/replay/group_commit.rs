@@ -1,7 +1,9 @@
 //! The laws of group commit.
 
 use overlane_core::replay::record::{Record, Table};
-use overlane_core::replay::{Engine, EngineConfig, Introducer, Outcome, Refusal};
+use overlane_core::replay::{
+    Engine, EngineConfig, Introducer, NotInFlight, Outcome, PENDING_MAX, Refusal,
+};
 use overlane_core::store::{Effect, Scan, StoreError};
 
 use crate::support::*;
@@ -171,4 +173,57 @@ fn law_cancellation_a_caller_abandons_its_wait_and_nothing_else() {
             assert_eq!(word(&node.admit(again, Introducer::Own)), "replay/replay");
         }
     }
+}
+
+#[test]
+fn law_fail_closed_a_batch_reported_after_a_new_scan_changes_nothing() {
+    let mut node = Node::new();
+    node.admit(node.item(stream(7), 5, 1), Introducer::Own);
+    node.offer(node.item(stream(7), 6, 1), Introducer::Own);
+    let batch = node.engine.take_batch().unwrap();
+    node.offer(node.item(stream(8), 1, 1), Introducer::Own);
+    // The store is opened again while its writer still holds the batch.
+    node.engine.handle_scan(Ok(node.disk.scan()), node.now);
+    let answers = node.drain();
+    assert_eq!(answers.len(), 2);
+    assert!(
+        answers
+            .iter()
+            .all(|(_, it)| word(it) == "replay/store_failed")
+    );
+    let done = node.engine.batch_done(batch.id, Ok(()));
+    assert_eq!(done, Err(NotInFlight(batch.id)));
+    assert_eq!(node.engine.receiver(&stream(7)).unwrap().window.high(), 5);
+    let again = node.item(stream(7), 6, 1);
+    assert_eq!(word(&node.admit(again, Introducer::Own)), "advance");
+    // And a batch is done once.
+    node.offer(node.item(stream(7), 7, 1), Introducer::Own);
+    let batch = node.engine.take_batch().unwrap();
+    assert_eq!(node.engine.batch_done(batch.id, Ok(())), Ok(()));
+    let twice = node.engine.batch_done(batch.id, Err(io_error()));
+    assert_eq!(twice, Err(NotInFlight(batch.id)));
+    assert!(node.engine.is_open());
+}
+
+#[test]
+fn what_waits_for_the_store_is_bounded() {
+    let mut node = Node::new();
+    node.offer(node.item(stream(7), 5, 1), Introducer::Own);
+    for _ in 1..PENDING_MAX {
+        node.offer(node.item(stream(7), 5, 1), Introducer::Own);
+    }
+    assert!(node.drain().is_empty());
+    let refused = node.offer(node.item(stream(8), 5, 1), Introducer::Own);
+    assert_eq!(node.engine.receiver(&stream(8)), None);
+    let line = node.engine.bounds().find(|it| it.name == "replay_pending");
+    assert!(line.unwrap().current >= line.unwrap().limit);
+    node.write();
+    let answers = node.drain();
+    assert_eq!(word(&answers[0].1), "first");
+    let (last, outcome) = answers.last().unwrap();
+    assert_eq!((*last, word(outcome)), (refused, "replay/pending_full"));
+    assert_eq!(
+        word(&node.admit(node.item(stream(8), 5, 1), Introducer::Own)),
+        "first"
+    );
 }

@@ -7,7 +7,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use overlane_core::StreamKey;
-use overlane_core::replay::{Batch, LEASE_SEQUENCES, Outcome, RESERVATION_MAX, Refusal};
+use overlane_core::replay::{
+    Batch, LEASE_SEQUENCES, Outcome, RESERVATION_MAX, Refusal, STREAM_CAPACITY,
+};
 
 use crate::support::*;
 
@@ -196,6 +198,30 @@ fn law_lease_a_cleared_stream_starts_above_all_it_signed() {
     node.pass(1);
     let mut node = node.restarted();
     assert!(node.reserve(outgoing(1), 1).unwrap() > last);
+}
+
+#[test]
+fn the_sender_table_is_bounded_and_no_stream_is_evicted() {
+    let mut node = Node::new();
+    for to in 0..STREAM_CAPACITY as u64 {
+        node.engine.stage_reservation(outgoing(to), 1, node.now);
+    }
+    node.write();
+    assert!(
+        node.drain()
+            .iter()
+            .all(|(_, it)| matches!(it, Outcome::Reserved(_)))
+    );
+    let stream = outgoing(STREAM_CAPACITY as u64);
+    let full = Refusal::SenderStreamsFull { stream };
+    assert_eq!(node.reserve(stream, 1), Err(full));
+    assert!(node.reserve(outgoing(0), 1).is_ok());
+    let line = node
+        .engine
+        .bounds()
+        .find(|it| it.name == "replay_sender_streams");
+    assert_eq!(line.unwrap().current, line.unwrap().limit);
+    assert_eq!(node.restarted().engine.senders().count(), STREAM_CAPACITY);
 }
 
 #[test]

@@ -56,6 +56,15 @@ struct Clocks {
 }
 
 impl Clocks {
+    /// The world after these.
+    fn after(actions: &[Action]) -> Self {
+        let mut world = Self::new();
+        for action in actions {
+            world.act(*action).unwrap();
+        }
+        world
+    }
+
     fn new() -> Self {
         let mut world = Self {
             engine: Engine::new(EngineConfig::default()),
@@ -237,12 +246,14 @@ impl World for Clocks {
 
 #[test]
 fn law_two_clocks_reopen_no_replay_in_any_state_of_a_small_world() {
+    // Both were admitted; what may follow must admit neither again.
+    let world = || Clocks::after(&[Action::OfferLive, Action::OfferMail]);
     let broken = [
         Mutant::TrustsTheWallClock,
         Mutant::RaisesNoFloor,
         Mutant::BelievesAClockSetBack,
     ];
-    check("two clocks", Clocks::new, 6, &broken);
+    check("two clocks", world, 5, &broken);
 }
 
 #[test]
@@ -255,15 +266,9 @@ fn law_mail_floor_holds_in_every_state_after_a_wrong_retirement() {
         Action::Accomplice,
         Action::SetAhead(0),
     ];
-    let world = || {
-        let mut world = Clocks::new();
-        for action in BEFORE {
-            world.act(action).unwrap();
-        }
-        let retired = stream(7, Class::Application);
-        assert_eq!(world.engine.receiver(&retired), None);
-        world
-    };
+    let world = || Clocks::after(&BEFORE);
+    let retired = stream(7, Class::Application);
+    assert_eq!(world().engine.receiver(&retired), None);
     let broken = [Mutant::RaisesNoFloor, Mutant::AsksNoFloorOfLateOnes];
     check("mail floor", world, 5, &broken);
 }

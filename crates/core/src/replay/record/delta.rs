@@ -81,8 +81,21 @@ pub enum DeltaError {
 /// # Errors
 /// [`DeltaError`] where either is damaged or they do not belong together.
 pub fn apply(whole: &[u8], delta: &[u8]) -> Result<Vec<u8>, DeltaError> {
+    apply_all(whole, [delta])
+}
+
+/// The whole record that these deltas, one after the other, make of the `whole` one.
+///
+/// # Errors
+/// As [`apply`].
+pub fn apply_all<'a>(
+    whole: &[u8],
+    deltas: impl IntoIterator<Item = &'a [u8]>,
+) -> Result<Vec<u8>, DeltaError> {
     let mut record = Record::decode(whole)?;
-    record.apply(delta)?;
+    for delta in deltas {
+        record.apply(delta)?;
+    }
     Ok(to_vec(&record))
 }
 
