@@ -7,9 +7,6 @@
 
 use std::net::IpAddr;
 
-/// Leading bytes of an IPv6 address that tell sources apart: what one site is commonly given.
-const IPV6_PREFIX_BYTES: usize = 6;
-
 /// Who answers for an offer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Source {
@@ -17,8 +14,8 @@ pub enum Source {
     Local,
     /// An IPv4 address.
     V4([u8; 4]),
-    /// An IPv6 site: the first 48 bits of its addresses.
-    V6([u8; IPV6_PREFIX_BYTES]),
+    /// An IPv6 site: the first 48 bits of its addresses, which is what one is commonly given.
+    V6([u8; 6]),
 }
 
 impl Source {
@@ -28,8 +25,8 @@ impl Source {
             address if address.is_loopback() => Self::Local,
             IpAddr::V4(address) => Self::V4(address.octets()),
             IpAddr::V6(address) => {
-                let [prefix @ .., _, _, _, _, _, _, _, _, _, _] = address.octets();
-                Self::V6(prefix)
+                let [a, b, c, d, e, f, ..] = address.octets();
+                Self::V6([a, b, c, d, e, f])
             }
         }
     }

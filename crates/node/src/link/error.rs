@@ -70,14 +70,15 @@ pub enum LinkError {
         /// The bound.
         max: usize,
     },
-    /// The source of the offer has as many handshakes under way as are left for all others.
+    /// The source of the offer has as many places as are left for all others.
     #[error(
-        "{held} handshakes from there are under way, as many as there is room for from elsewhere: \
-         try again later"
+        "{held} {places} are from there, as many as there is room for from elsewhere: try again later"
     )]
     ShareFull {
-        /// Handshakes of that source.
+        /// Places that the source holds.
         held: usize,
+        /// What they are places for: handshakes, or links.
+        places: &'static str,
     },
     /// The node is shutting down.
     #[error("the node is shutting down")]

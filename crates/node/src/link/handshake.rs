@@ -205,37 +205,11 @@ impl Links {
 
     fn link(&self, place: &Place, peer: Did, url: Option<String>, byte_window: u32) -> Arc<Link> {
         let config = &self.shared.config;
-        let [
-            seed @ ..,
-            _,
-            _,
-            _,
-            _,
-            _,
-            _,
-            _,
-            _,
-            _,
-            _,
-            _,
-            _,
-            _,
-            _,
-            _,
-            _,
-            _,
-            _,
-            _,
-            _,
-            _,
-            _,
-            _,
-            _,
-        ] = self.shared.identity.nonce();
+        let [a, b, c, d, e, f, g, h, ..] = self.shared.identity.nonce();
         let mut session = SessionConfig::new(self.shared.identity.signer().network());
         session.windows = Windows::sized(byte_window);
         session.quota = config.quota;
-        session.jitter_seed = u64::from_le_bytes(seed);
+        session.jitter_seed = u64::from_le_bytes([a, b, c, d, e, f, g, h]);
         session.handshake_deadline_ms = config.handshake_deadline_ms;
         session.fin_deadline_ms = config.fin_deadline_ms;
         let now_ms = u64::try_from(self.shared.epoch.elapsed().as_millis()).unwrap_or(u64::MAX);

@@ -1,8 +1,8 @@
 //! Which links there are, and who gives way to whom.
 //!
 //! Values only: it is asked under a lock and never waits. Bounds: handshakes under way in each
-//! direction, peers linked, and so sockets open. No source fills the handshakes that peers begin
-//! ([`Source`]).
+//! direction, peers linked, and so sockets open. No source fills the handshakes or the links that
+//! peers begin ([`Source`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -103,7 +103,8 @@ impl Registry {
         if let Direction::Inbound(source) = direction
             && !source.may_take(held, used, max)
         {
-            return Err(LinkError::ShareFull { held });
+            let places = "handshakes";
+            return Err(LinkError::ShareFull { held, places });
         }
         self.last += 1;
         let id = LinkId(self.last);
@@ -125,17 +126,18 @@ impl Registry {
         if self.stands_against(id, peer, mark).is_some() {
             return Err(LinkError::Crossed { peer });
         }
-        let others: BTreeSet<Did> = self
-            .entries
-            .values()
-            .filter_map(|entry| entry.peer)
-            .map(|(did, _)| did)
-            .filter(|&did| did != peer)
-            .collect();
-        if others.len() >= self.peers_max {
-            return Err(LinkError::LinksFull {
-                max: self.peers_max,
-            });
+        let used = self.peers_but(peer, |_| true);
+        let max = self.peers_max;
+        if used >= max {
+            return Err(LinkError::LinksFull { max });
+        }
+        let direction = self.entries.get(&id).map(|entry| entry.direction);
+        if let Some(Direction::Inbound(source)) = direction {
+            let held = self.peers_but(peer, |of| of == Direction::Inbound(source));
+            if !source.may_take(held, used, max) {
+                let places = "links";
+                return Err(LinkError::ShareFull { held, places });
+            }
         }
         Ok(())
     }
@@ -236,6 +238,15 @@ impl Registry {
             .collect()
     }
 
+    /// How many other peers there are with a link, open or not, of a direction that `counts`.
+    fn peers_but(&self, peer: Did, counts: impl Fn(Direction) -> bool) -> usize {
+        let entries = self.entries.values();
+        let peers = entries.filter(|entry| counts(entry.direction));
+        let peers = peers.filter_map(|entry| entry.peer).map(|(did, _)| did);
+        let others: BTreeSet<Did> = peers.filter(|&did| did != peer).collect();
+        others.len()
+    }
+
     /// Another link to `peer`, open or not, that stands against one with this mark.
     fn stands_against(&self, id: LinkId, peer: Did, mark: Mark) -> Option<LinkId> {
         let stands = |entry: &Entry| {
@@ -310,7 +321,8 @@ mod tests {
         let from = |last| Direction::Inbound(Source::V4([192, 0, 2, last]));
         let mut registry = Registry::new(PEERS, 8);
         let begun: Vec<_> = (0..4).map(|_| registry.begin(from(1)).unwrap()).collect();
-        let refused = Err(LinkError::ShareFull { held: 4 });
+        let (held, places) = (4, "handshakes");
+        let refused = Err(LinkError::ShareFull { held, places });
         assert_eq!(registry.begin(from(1)), refused);
         let other = registry.begin(from(2)).unwrap();
         assert!(registry.begin(from(3)).is_ok());
@@ -320,6 +332,29 @@ mod tests {
         assert!(registry.up(other));
         registry.remove(begun[0]);
         assert!(registry.begin(from(1)).is_ok());
+    }
+
+    #[test]
+    fn law_identities_minted_at_one_source_leave_links_to_others() {
+        let from = |last| Direction::Inbound(Source::V4([192, 0, 2, last]));
+        let mut registry = Registry::new(4, HANDSHAKES);
+        let mut link = |direction, peer| {
+            let id = registry.begin(direction).unwrap();
+            let admitted = registry.admit(id, did(peer), mark(peer, u64::from(peer)));
+            match admitted {
+                Ok(()) => assert!(registry.up(id)),
+                Err(_) => registry.remove(id),
+            }
+            admitted
+        };
+        assert_eq!(link(from(1), 1), Ok(()));
+        assert_eq!(link(from(1), 2), Ok(()));
+        let (held, places) = (2, "links");
+        let refused = Err(LinkError::ShareFull { held, places });
+        assert_eq!(link(from(1), 3), refused);
+        assert_eq!(link(from(2), 3), Ok(()));
+        // This node's own choice is nobody's share.
+        assert_eq!(link(Direction::Outbound, 4), Ok(()));
     }
 
     #[test]
