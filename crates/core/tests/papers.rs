@@ -244,7 +244,10 @@ fn the_page_names_every_context_and_every_code() {
     assert!(contexts.len() > 10, "{contexts:?}");
     let named: BTreeSet<_> = page.split('`').skip(1).step_by(2).collect();
     for name in codes.iter().chain(&contexts) {
-        assert!(named.contains(name), "{name} is not on the page");
+        assert!(
+            named.contains(name),
+            "{name} is not in docs/protocol.md: tell there what it is"
+        );
     }
     let areas: BTreeSet<_> = codes
         .iter()
