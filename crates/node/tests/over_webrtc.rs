@@ -9,8 +9,10 @@
 )]
 
 use std::collections::BTreeMap;
+use std::task::Poll;
 
 use overlane_core::identity::Account;
+use overlane_core::store::{Change, RecordStore, Scan, StoreError};
 use overlane_core::transaction::{Message, Namespace};
 use overlane_core::{Class, Coded};
 use overlane_node::{Event, Node, NodeBuilder, NodeError, StoreStatus};
@@ -184,6 +186,56 @@ async fn a_failing_store_refuses_and_the_node_stays_up() {
         "{:?}",
         status.store
     );
+    here.shutdown().await;
+    there.shutdown().await;
+}
+
+/// A store that panics when it is written to.
+#[derive(Debug)]
+struct Panicking;
+
+impl RecordStore for Panicking {
+    fn scan(&mut self) -> Result<Scan, StoreError> {
+        Ok(Scan::default())
+    }
+
+    fn write(&mut self, _: &[Change]) -> Result<(), StoreError> {
+        panic!("a store with a fault");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_that_panics_is_a_store_that_failed() {
+    let account = Account::ed25519(Zeroizing::new([1; 32])).expect("an account");
+    let here = Node::builder().account(account).store(Box::new(Panicking));
+    let here = here.spawn().await.expect("a node");
+    let there = builder(2, &MemoryStore::new())
+        .spawn()
+        .await
+        .expect("a node");
+    here.connect(there.url().expect("a URL"))
+        .await
+        .expect("a link");
+    for _ in 0..2 {
+        let sent = here.send(there.did(), message(Class::Control, b"no")).await;
+        assert_eq!(sent.expect_err("refused").code(), "replay/store_failed");
+    }
+    here.shutdown().await;
+    there.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_caller_that_goes_away_abandons_only_its_wait() {
+    let (here, there) = pair().await;
+    {
+        let send = here.send(there.did(), message(Class::Application, b"all the same"));
+        tokio::pin!(send);
+        // Asked for once, and then dropped.
+        let polled = std::future::poll_fn(|context| Poll::Ready(send.as_mut().poll(context)));
+        assert!(polled.await.is_pending());
+    }
+    let delivery = there.messages().next().await.expect("a message");
+    assert_eq!(delivery.item().message().body(), b"all the same");
     here.shutdown().await;
     there.shutdown().await;
 }

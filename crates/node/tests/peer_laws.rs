@@ -19,7 +19,10 @@ use overlane_core::transaction::{Draft, ForkEvidence, Payload, RelayFields, Tran
 use overlane_core::wire::bounds::FRAME_MAX_BYTES;
 use overlane_core::wire::cbor::from_slice;
 use overlane_core::{Class, Coded, Did, NetworkId, TxId};
-use overlane_node::peer::{DISPATCH_QUEUE_MAX, Event, PACE, PENDING_SENDS_MAX, SendError};
+use overlane_node::peer::{
+    DELEGATIONS_MAX, DISPATCH_QUEUE_MAX, Event, ORPHAN_FRAMES_MAX, PACE, PENDING_SENDS_MAX,
+    SendError,
+};
 
 /// What one stream's application took, as the numbers that were sent.
 fn numbers(mesh: &Mesh, index: usize, class: Class) -> Vec<u64> {
@@ -29,15 +32,28 @@ fn numbers(mesh: &Mesh, index: usize, class: Class) -> Vec<u64> {
     of_class.map(|taken| number(&taken.body)).collect()
 }
 
+/// How many messages of a class are sent at once: an application's backlog longer than a window,
+/// and bursts of the others that overtake it.
+fn burst(class: Class) -> u64 {
+    match class {
+        Class::Application => 40,
+        Class::Control | Class::Storage | Class::E2e => 12,
+    }
+}
+
 #[test]
 fn law_order_per_class_holds_with_four_classes_both_ways_at_once_s01() {
-    const MESSAGES: u64 = 40;
     for seed in 0..200 {
         let mut mesh = Mesh::new(2, seed);
         mesh.link(0, 1);
         let dids = [mesh.nodes[0].did, mesh.nodes[1].did];
-        for number in 0..MESSAGES {
-            for class in Class::ALL {
+        for class in [
+            Class::Application,
+            Class::Control,
+            Class::Storage,
+            Class::E2e,
+        ] {
+            for number in 0..burst(class) {
                 for (from, to) in [(0, dids[1]), (1, dids[0])] {
                     mesh.send(from, to, class, &number.to_be_bytes());
                 }
@@ -46,7 +62,7 @@ fn law_order_per_class_holds_with_four_classes_both_ways_at_once_s01() {
         mesh.settle();
         for index in [0, 1] {
             for class in Class::ALL {
-                let sent: Vec<_> = (0..MESSAGES).collect();
+                let sent: Vec<_> = (0..burst(class)).collect();
                 assert_eq!(numbers(&mesh, index, class), sent, "seed {seed}, {class}");
             }
             assert!(mesh.refusals(index).is_empty(), "seed {seed}");
@@ -374,14 +390,16 @@ fn a_rotated_delegatee_goes_on_with_every_stream() {
     mesh.link(0, 1);
     let receiver = mesh.nodes[1].did;
     let mut last = 0;
-    for delegatee in 0..5 {
+    // More delegatees than a link remembers delegations of: the first has to be checked again.
+    let delegatees = u8::try_from(DELEGATIONS_MAX + 4).unwrap();
+    for delegatee in (0..delegatees).chain([0]) {
         let signer = delegatee_of(0, delegatee, NETWORK, START_MS);
         assert!(mesh.peer(0).rotate(signer));
         let id = mesh.send(0, receiver, Class::Application, &[delegatee]);
         mesh.settle();
         let receipt = mesh.nodes[0].sent[&id].clone().unwrap();
         assert!(
-            delegatee == 0 || receipt.sequence == last + 1,
+            last == 0 || receipt.sequence == last + 1,
             "the stream goes on"
         );
         last = receipt.sequence;
@@ -390,8 +408,8 @@ fn a_rotated_delegatee_goes_on_with_every_stream() {
         !mesh.peer(0).rotate(signer(3, NETWORK, START_MS)),
         "another account's"
     );
-    assert_eq!(mesh.peer(1).engine().counters().advance, 4);
-    assert_eq!(mesh.nodes[1].taken.len(), 5);
+    assert_eq!(mesh.peer(1).engine().counters().first, 1);
+    assert_eq!(mesh.taken_once(1).len(), DELEGATIONS_MAX + 5);
 }
 
 #[test]
@@ -405,6 +423,41 @@ fn what_a_link_brought_before_it_went_down_is_still_admitted() {
     mesh.crash(0, true);
     mesh.settle();
     assert_eq!(mesh.nodes[1].taken.len(), 1);
+}
+
+#[test]
+fn frames_of_lost_links_are_bounded_and_what_is_dropped_is_counted() {
+    let mut mesh = Mesh::new(2, 21);
+    mesh.nodes[1].takes = false;
+    let (sender, to) = (mesh.nodes[0].signer.clone(), mesh.nodes[1].did);
+    let now = Life {
+        issued_ms: START_MS,
+        ttl_ms: 600_000,
+    };
+    // The application's side is full, and every link leaves as much behind as it has credit for.
+    let mut sequences = 1..;
+    let mut brought = 0;
+    while mesh.refusals(1).is_empty() {
+        let link = mesh.link(0, 1);
+        for sequence in sequences.by_ref().take(40) {
+            let frame = frame(&sender, to, sequence, now);
+            mesh.inject(0, 1, Class::Application, frame);
+        }
+        mesh.settle();
+        brought = mesh.peer(1).counters().frames_received;
+        mesh.cut(link);
+        mesh.settle();
+    }
+    let dropped = mesh.refusals(1)["payload/orphaned"];
+    assert_eq!(mesh.refusals(1).len(), 1);
+    let held = u64::try_from(DISPATCH_QUEUE_MAX + ORPHAN_FRAMES_MAX).unwrap();
+    assert!(
+        brought > held && brought - dropped <= held,
+        "{brought} {dropped}"
+    );
+    mesh.nodes[1].takes = true;
+    mesh.settle();
+    assert_eq!(mesh.taken_once(1).len() as u64, brought - dropped);
 }
 
 #[test]

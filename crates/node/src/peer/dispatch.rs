@@ -3,14 +3,12 @@
 //! Law **room**: a message is staged for admission only while it holds a place in its class's
 //! queue, so what was admitted always has somewhere to go and is never dropped. A full queue
 //! leaves the class's next frames where they are: verified, not admitted, their credit not
-//! returned, so the far side stops. Lanes take turns for the places that come free.
+//! returned, so the far side stops. Peers take turns for the places that come free.
 //! Source: protocol decision 4 (order at the destination).
 
 use std::collections::VecDeque;
 
-use overlane_core::Class;
-
-use crate::link::LinkId;
+use overlane_core::{Class, Did};
 
 /// Messages of one class that are staged, or admitted and not yet taken by the application.
 pub const DISPATCH_QUEUE_MAX: usize = 256;
@@ -25,7 +23,7 @@ pub(super) struct Dispatch {
 struct Places {
     held: usize,
     high_water: usize,
-    waiting: VecDeque<LinkId>,
+    waiting: VecDeque<Did>,
 }
 
 impl Places {
@@ -41,37 +39,30 @@ impl Places {
 
 impl Dispatch {
     /// Takes a place for a lane's next frame, or notes that the lane waits for its turn.
-    pub(super) fn take_place(&mut self, class: Class, link: LinkId) -> bool {
+    pub(super) fn take_place(&mut self, class: Class, peer: Did) -> bool {
         let places = self.of(class);
         if places.waiting.is_empty() && places.take() {
             return true;
         }
-        if !places.waiting.contains(&link) {
-            places.waiting.push_back(link);
+        if !places.waiting.contains(&peer) {
+            places.waiting.push_back(peer);
         }
         false
     }
 
     /// The lane whose turn it is, with a place taken for it; `None` when no lane waits or no
     /// place is free.
-    pub(super) fn next_turn(&mut self, class: Class) -> Option<LinkId> {
+    pub(super) fn next_turn(&mut self, class: Class) -> Option<Did> {
         let places = self.of(class);
-        let link = *places.waiting.front()?;
+        let peer = *places.waiting.front()?;
         places.take().then(|| places.waiting.pop_front())?;
-        Some(link)
+        Some(peer)
     }
 
     /// Gives a place back.
     pub(super) fn free_place(&mut self, class: Class) {
         let places = self.of(class);
         places.held = places.held.saturating_sub(1);
-    }
-
-    /// A link's frames were dropped: its lanes wait no longer.
-    pub(super) fn forget(&mut self, link: LinkId) {
-        for places in &mut self.classes {
-            places.waiting.retain(|&waiting| waiting != link);
-        }
     }
 
     /// Places held now, and the most ever held, over all classes in order.
@@ -101,7 +92,7 @@ mod tests {
     #[test]
     fn law_room_a_full_class_holds_itself_only_and_lanes_take_turns() {
         let mut dispatch = Dispatch::default();
-        let (first, second) = (LinkId(1), LinkId(2));
+        let (first, second) = (Did([1; 20]), Did([2; 20]));
         for _ in 0..DISPATCH_QUEUE_MAX {
             assert!(dispatch.take_place(Class::Application, first));
         }
@@ -123,16 +114,5 @@ mod tests {
             dispatch.occupancy()[3],
             (DISPATCH_QUEUE_MAX, DISPATCH_QUEUE_MAX)
         );
-    }
-
-    #[test]
-    fn a_forgotten_link_waits_for_nothing() {
-        let mut dispatch = Dispatch::default();
-        for _ in 0..=DISPATCH_QUEUE_MAX {
-            dispatch.take_place(Class::Storage, LinkId(1));
-        }
-        dispatch.forget(LinkId(1));
-        dispatch.free_place(Class::Storage);
-        assert_eq!(dispatch.next_turn(Class::Storage), None);
     }
 }

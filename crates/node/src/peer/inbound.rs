@@ -9,7 +9,8 @@ use overlane_core::wire::cbor::from_slice;
 use overlane_core::{Class, Coded, Did};
 
 use super::counters::count;
-use super::lanes::LaneKey;
+use super::lanes::InboundLane;
+use super::links::Link;
 use super::{Delivery, Effect, Event, Now, Peer, Refusal, Released, Staged, VerifyTicket};
 use crate::link::LinkId;
 
@@ -49,14 +50,15 @@ impl VerifyJob {
 impl Peer {
     /// A payload frame came on a link's lane.
     pub fn handle_frame(&mut self, link: LinkId, class: Class, frame: &[u8], now: Now) {
-        if !self.links.is_up(link) {
+        let Some(state) = self.links.link(link).filter(|_| self.links.is_up(link)) else {
             return;
-        }
+        };
         self.counters.frames_received = self.counters.frames_received.saturating_add(1);
-        let lane = (link, class);
-        match self.read(link, class, frame) {
-            Ok((payload, peer)) => {
-                let ticket = self.arrivals.push_working(lane);
+        let peer = state.peer;
+        let lane = (peer, class);
+        match read(state, class, frame) {
+            Ok(payload) => {
+                let ticket = self.arrivals.push_working(lane, link);
                 let job = VerifyJob {
                     payload: Box::new(payload),
                     context: self.verify_context(now),
@@ -65,24 +67,11 @@ impl Peer {
                 self.effects.push_back(Effect::Verify { ticket, job });
             }
             Err(refusal) => {
-                self.arrivals.push_ready(lane, Err(refusal));
+                self.arrivals.push_ready(lane, link, Err(refusal));
                 self.pump_lane(lane, now);
                 self.settle(now);
             }
         }
-    }
-
-    /// Frame bounds, then decoding. Delegations that the link showed before are put in as
-    /// verified; all else about them is asked again.
-    fn read(&self, link: LinkId, lane: Class, frame: &[u8]) -> Result<(Payload, Did), Refusal> {
-        let mut payload = Payload::from_frame(frame)?;
-        let signed = payload.transaction().data().class();
-        if signed != lane {
-            return Err(Refusal::WrongLane { signed, lane });
-        }
-        let link = self.links.link(link).ok_or(Refusal::Orphaned)?;
-        payload.resolve(|named| link.known(named.digest()))?;
-        Ok((payload, link.peer))
     }
 
     /// A worker is done with a frame.
@@ -92,12 +81,12 @@ impl Peer {
             (origin, Arc::clone(payload.hop_delegation()))
         });
         let arrival = result.and_then(|payload| self.for_this_node(payload));
-        let Some(lane) = self.arrivals.finish(ticket, arrival) else {
+        let Some((lane, link)) = self.arrivals.finish(ticket, arrival) else {
             return;
         };
         if let Some((origin, hop)) = known {
-            self.links.remember(lane.0, &hop);
-            self.links.remember(lane.0, &origin);
+            self.links.remember(link, &hop);
+            self.links.remember(link, &origin);
         }
         self.pump_lane(lane, now);
         self.settle(now);
@@ -122,62 +111,59 @@ impl Peer {
 
     /// Moves the lane's known frames on: refused ones out, good ones to the engine while the
     /// application's side has a place for their class.
-    fn pump_lane(&mut self, lane: LaneKey, now: Now) {
-        let (link, class) = lane;
+    fn pump_lane(&mut self, lane: InboundLane, now: Now) {
+        let (peer, class) = lane;
         while let Some(arrival) = self.arrivals.head(lane) {
-            if arrival.is_ok() && !self.dispatch.take_place(class, link) {
+            if arrival.is_ok() && !self.dispatch.take_place(class, peer) {
                 return;
             }
-            if !self.move_head(lane, now) {
-                return;
-            }
+            self.move_head(lane, now);
         }
     }
 
     /// Places came free: the lanes that wait for one take turns.
     fn serve_waiting(&mut self, class: Class, now: Now) {
-        while let Some(link) = self.dispatch.next_turn(class) {
-            let lane = (link, class);
+        while let Some(peer) = self.dispatch.next_turn(class) {
+            let lane = (peer, class);
             if self.arrivals.head(lane).is_some_and(Result::is_ok) {
                 self.move_head(lane, now);
-                self.pump_lane(lane, now);
             } else {
                 self.dispatch.free_place(class);
             }
+            self.pump_lane(lane, now);
         }
     }
 
     /// Moves a lane's first frame on; a good one holds its place already. Its credit goes back.
-    /// `false` when there was none.
-    fn move_head(&mut self, lane: LaneKey, now: Now) -> bool {
-        let (link, class) = lane;
-        let Some((peer, introducer)) = self.introducer(link) else {
-            return false;
+    fn move_head(&mut self, lane: InboundLane, now: Now) {
+        let Some((link, arrival)) = self.arrivals.pop(lane) else {
+            return;
         };
-        match self.arrivals.pop(lane) {
-            Some(Ok(payload)) => self.stage(lane, peer, payload, introducer, now),
-            Some(Err(refusal)) => self.refuse(lane, peer, refusal),
-            None => return false,
+        match arrival {
+            Ok(payload) => self.stage(link, lane, *payload, now),
+            Err(refusal) => self.refuse(link, lane, refusal),
         }
+        let class = lane.1;
         self.effects.push_back(Effect::Taken { link, class });
         self.retire_link(link);
-        true
     }
 
-    fn stage(
-        &mut self,
-        lane: LaneKey,
-        peer: Did,
-        payload: Box<Verified<Payload>>,
-        introducer: Introducer,
-        now: Now,
-    ) {
-        let ticket = self.engine.stage_admission(*payload, introducer, now);
-        self.staged.insert(ticket, Staged::Admission(lane, peer));
+    fn stage(&mut self, link: LinkId, lane: InboundLane, payload: Verified<Payload>, now: Now) {
+        // A link stays in the table, and holds its slot, as long as a frame of it is here.
+        let slot = self.links.link(link).map(|link| link.slot);
+        let introducer = slot.map_or(Introducer::Own, Introducer::Slot);
+        let ticket = self.engine.stage_admission(payload, introducer, now);
+        self.staged.insert(ticket, Staged::Admission(link, lane));
     }
 
     /// The engine released an admission, or refused it.
-    pub(super) fn released(&mut self, lane: LaneKey, peer: Did, outcome: Released, now: Now) {
+    pub(super) fn released(
+        &mut self,
+        link: LinkId,
+        lane: InboundLane,
+        outcome: Released,
+        now: Now,
+    ) {
         let class = lane.1;
         match outcome {
             Outcome::Admitted(admitted) => self.hand_over(class, admitted),
@@ -185,7 +171,7 @@ impl Peer {
                 if let (replay::Refusal::Fork(forked), Some(offered)) = (&refusal, &item) {
                     self.keep_evidence(forked, offered, now);
                 }
-                self.refuse(lane, peer, refusal.into());
+                self.refuse(link, lane, refusal.into());
                 self.dispatch.free_place(class);
                 self.serve_waiting(class, now);
             }
@@ -228,9 +214,8 @@ impl Peer {
         }
     }
 
-    fn refuse(&mut self, lane: LaneKey, peer: Did, refusal: Refusal) {
+    fn refuse(&mut self, link: LinkId, (peer, class): InboundLane, refusal: Refusal) {
         count(&mut self.counters.refused, refusal.code());
-        let (link, class) = lane;
         self.tell(Event::Refused {
             link,
             peer,
@@ -240,14 +225,15 @@ impl Peer {
     }
 
     /// A link went down: what it brought whole may still be admitted, within the bound.
-    pub(super) fn handle_orphans(&mut self, link: LinkId, peer: Did) {
+    pub(super) fn handle_orphans(&mut self, link: LinkId, peer: Did, now: Now) {
         let orphans = self.arrivals.count(|link| !self.links.is_up(link));
         if orphans > ORPHAN_FRAMES_MAX {
-            self.dispatch.forget(link);
-            for (class, frames) in self.arrivals.forget(link) {
+            for (class, frames) in self.arrivals.forget(peer, link) {
+                let lane = (peer, class);
                 for _ in 0..frames {
-                    self.refuse((link, class), peer, Refusal::Orphaned);
+                    self.refuse(link, lane, Refusal::Orphaned);
                 }
+                self.pump_lane(lane, now);
             }
         }
         self.retire_link(link);
@@ -262,10 +248,16 @@ impl Peer {
             self.engine.release_slot(retired.slot);
         }
     }
+}
 
-    /// The link's peer, and who a new stream on it is charged to.
-    fn introducer(&self, link: LinkId) -> Option<(Did, Introducer)> {
-        let link = self.links.link(link)?;
-        Some((link.peer, Introducer::Slot(link.slot)))
+/// Frame bounds, then decoding. Delegations that the link showed before are put in as verified; all
+/// else about them is asked again.
+fn read(link: &Link, lane: Class, frame: &[u8]) -> Result<Payload, Refusal> {
+    let mut payload = Payload::from_frame(frame)?;
+    let signed = payload.transaction().data().class();
+    if signed != lane {
+        return Err(Refusal::WrongLane { signed, lane });
     }
+    payload.resolve(|named| link.known(named.digest()))?;
+    Ok(payload)
 }

@@ -54,7 +54,7 @@ pub use send::{Outgoing, Receipt, SendError};
 
 use dispatch::Dispatch;
 use inbound::Arrival;
-use lanes::{InboundLanes, LaneKey};
+use lanes::{InboundLane, InboundLanes};
 use links::LinkTable;
 use outbound::{OutKey, Outbound};
 
@@ -82,8 +82,8 @@ type Released = Outcome<Verified<Payload>>;
 /// What a call into the engine was for.
 #[derive(Debug)]
 enum Staged {
-    /// A frame of this lane, whose peer is named beside it; it holds a place of its class.
-    Admission(LaneKey, Did),
+    /// A frame of this link and peer; it holds a place of its class.
+    Admission(LinkId, InboundLane),
     /// A message that waits for its sequence.
     Reservation(OutKey, SendId, Box<Outgoing>),
 }
@@ -179,7 +179,7 @@ impl Peer {
         };
         let reason = reason.to_owned();
         self.tell(Event::LinkDown { link, peer, reason });
-        self.handle_orphans(link, peer);
+        self.handle_orphans(link, peer, now);
         self.abandon_lanes(link, peer);
         self.settle(now);
     }
@@ -241,7 +241,7 @@ impl Peer {
         loop {
             while let Some((ticket, outcome)) = self.engine.poll_outcome() {
                 match self.staged.remove(&ticket) {
-                    Some(Staged::Admission(lane, peer)) => self.released(lane, peer, outcome, now),
+                    Some(Staged::Admission(link, lane)) => self.released(link, lane, outcome, now),
                     Some(Staged::Reservation(stream, id, outgoing)) => {
                         self.reserved(stream, id, &outgoing, outcome, now);
                     }

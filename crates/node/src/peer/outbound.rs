@@ -11,7 +11,6 @@ use bytes::Bytes;
 use overlane_core::lane::bounds::{LANE_WINDOW_FRAMES, QUEUED_MAX};
 use overlane_core::{Class, Did};
 
-use super::lanes::LaneKey;
 use super::pace::{PIPE_FRAMES, Pace};
 use super::{Outgoing, Receipt, SendId};
 use crate::link::LinkId;
@@ -54,6 +53,9 @@ pub(super) struct Outbound {
     freed: BTreeSet<OutKey>,
     pending: usize,
 }
+
+/// One lane of one link.
+pub(super) type LaneKey = (LinkId, Class);
 
 /// A stream of this node's, by its destination and class.
 pub(super) type OutKey = (Did, Class);

@@ -7,8 +7,7 @@ use overlane_core::transaction::{Draft, Payload, RelayFields, SignError, Transac
 use overlane_core::{Class, Coded, Did, StreamKey};
 
 use super::counters::count;
-use super::lanes::LaneKey;
-use super::outbound::{OutKey, Placing};
+use super::outbound::{LaneKey, OutKey, Placing};
 use super::{
     Effect, LaneAnswer, Now, Outgoing, Peer, Receipt, Released, SendError, SendId, Staged,
 };

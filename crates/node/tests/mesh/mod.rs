@@ -150,17 +150,21 @@ impl Mesh {
         node.jobs.clear();
         node.waiting.clear();
         let held = self.links.iter().filter(|(_, ends)| ends.contains(&index));
-        let dead: Vec<_> = held.map(|(&link, &ends)| (link, ends)).collect();
-        for (link, ends) in dead {
-            self.links.remove(&link);
-            self.lanes.retain(|(of, ..), _| *of != link);
-            let now = self.now();
-            for end in ends {
-                if let Some(peer) = &mut self.nodes[end].peer {
-                    peer.handle_link_down(link, "the other side is gone", now);
-                }
-                self.drain(end);
+        let dead: Vec<_> = held.map(|(&link, _)| link).collect();
+        for link in dead {
+            self.cut(link);
+        }
+    }
+
+    /// The link is gone, with everything on it.
+    pub(crate) fn cut(&mut self, link: LinkId) {
+        self.lanes.retain(|(of, ..), _| *of != link);
+        let now = self.now();
+        for end in self.links.remove(&link).expect("there is such a link") {
+            if let Some(peer) = &mut self.nodes[end].peer {
+                peer.handle_link_down(link, "the other side is gone", now);
             }
+            self.drain(end);
         }
     }
 
