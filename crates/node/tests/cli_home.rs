@@ -1,5 +1,12 @@
 //! `init`, `id`, and everything that can be wrong with a home.
 
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test that cannot go on has failed, helpers' parts too"
+)]
+
 mod support;
 
 use std::fs;

@@ -1,5 +1,12 @@
 //! `run` and everything one asks of a daemon, with real processes on loopback.
 
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test that cannot go on has failed, helpers' parts too"
+)]
+
 mod support;
 
 use std::fs;
@@ -7,6 +14,10 @@ use std::net::TcpListener;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
+use axum::http::Method;
+use overlane_node::api::Client;
+use overlane_node::home::Home;
+use serde_json::{Value, json};
 use support::{Pair, Place, event};
 
 #[test]
@@ -196,7 +207,7 @@ fn cli_what_nobody_watches_waits_and_bodies_come_from_anywhere() {
     assert_eq!(bytes["namespace"], "bytes");
     assert_eq!(
         (&bytes["text"], &bytes["body"]),
-        (&serde_json::Value::Null, &"009f9296".into())
+        (&Value::Null, &"009f9296".into())
     );
     assert_eq!(
         (&piped["class"], &piped["text"]),
@@ -268,6 +279,51 @@ fn cli_peers_are_kept_across_restarts_until_dropped() {
 }
 
 #[test]
+fn cli_a_peer_of_another_network_is_told_apart() {
+    let (here, there) = (Place::with_node(), Place::new());
+    let other = ["init", "--listen", "127.0.0.1:0", "--network", "2"];
+    assert_eq!(there.overlane(other).code, 0);
+    let (_sender, receiver) = (here.daemon(), there.daemon());
+    assert_eq!(here.overlane(["peer", "add", receiver.url()]).code, 0);
+    // The dial is under way; its end is the only thing that puts an error here.
+    let error = loop {
+        let listed = here.overlane(["peer", "list", "--json"]).json();
+        if listed["peers"][0]["error"].is_object() {
+            break listed["peers"][0]["error"].clone();
+        }
+    };
+    assert_eq!(error["error"], "link/refused_by_peer");
+    let message = error["message"].as_str().expect("words");
+    assert!(message.contains("network"), "{message}");
+    let send = ["send", receiver.did(), "hello", "--wait", "0", "--json"];
+    here.overlane(send).is_refused(5, "send/unreachable");
+}
+
+#[tokio::test]
+async fn cli_api_refuses_what_it_does_not_understand() {
+    let place = Place::with_node();
+    let _daemon = place.daemon();
+    let client = Client::of(&Home::at(place.home()));
+    let post = async |path: &str, body: Value| {
+        let answer = client.call::<Value>(Method::POST, path, &body).await;
+        answer.expect_err("refused").code().to_owned()
+    };
+    let hex = json!({"destination": "0f".repeat(20), "namespace": "", "body": "no"});
+    for (path, body, code) in [
+        ("/v1/send", json!({"to": "nobody"}), "api/bad_request"),
+        ("/v1/send", hex, "api/not_hex"),
+        ("/v1/offer_again", json!({"signed": ""}), "send/not_signed"),
+        ("/v1/peers", json!({"url": "nowhere"}), "api/bad_peer_url"),
+        ("/v1/take", json!({"watch": 1}), "api/not_watching"),
+        ("/v1/status", json!({}), "api/no_such_request"),
+        ("/elsewhere", json!({}), "api/no_such_request"),
+    ] {
+        assert_eq!(post(path, body).await, code, "{path}");
+    }
+    assert!(client.get::<Value>("/v1/status").await.is_ok());
+}
+
+#[test]
 fn cli_a_torn_record_refuses_its_own_stream_and_is_kept() {
     let mut pair = Pair::of(Place::with_node(), Place::with_store("files"));
     pair.send(&["hello"]);
@@ -318,7 +374,7 @@ fn cli_demo_tells_every_verdict_as_it_should() {
     let place = Place::new();
     let demo = place.overlane(["demo", "--json"]);
     assert_eq!(demo.code, 0, "{demo:?}");
-    let lines: Vec<serde_json::Value> = demo
+    let lines: Vec<Value> = demo
         .out
         .lines()
         .map(|line| serde_json::from_str(line).expect("an object"))

@@ -1,5 +1,12 @@
 //! `replay …` and `bounds`, on stores that real daemons wrote.
 
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test that cannot go on has failed, helpers' parts too"
+)]
+
 mod support;
 
 use std::fs;

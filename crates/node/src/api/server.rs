@@ -20,7 +20,7 @@ use super::types::{
     PeersReport, SendReceipt, SendRequest, StatusReport, StoreReport,
 };
 use super::{report, streams};
-use crate::home::{Home, check_peer_url};
+use crate::home::{Home, peer_url};
 use crate::{Node, Receipt};
 
 /// The longest body of a request: the longest signed frame in hexadecimal, and what surrounds it.
@@ -171,21 +171,30 @@ async fn peers(State(daemon): Shared) -> Json<PeersReport> {
 }
 
 async fn add_peer(State(daemon): Shared, asked: Asked<PeerRequest>) -> Answer<PeerChanged> {
-    let Json(PeerRequest { url }) = asked?;
-    check_peer_url(&url).map_err(|cause| ApiError::BadPeerUrl { cause })?;
+    let url = asked_url(asked)?;
     let _editing = daemon.editing.lock().await;
-    let changed = daemon.edit_peers(url.clone(), Edit::Add).await?;
+    // What the node has no place for is not written down either.
     daemon.node.add_peer(&url)?;
+    let edited = daemon.edit_peers(url.clone(), Edit::Add).await;
+    if edited.is_err() {
+        daemon.node.drop_peer(&url).await;
+    }
+    let changed = edited?;
     Ok(Json(PeerChanged { url, changed }))
 }
 
 async fn drop_peer(State(daemon): Shared, asked: Asked<PeerRequest>) -> Answer<PeerChanged> {
-    let Json(PeerRequest { url }) = asked?;
+    let url = asked_url(asked)?;
     let _editing = daemon.editing.lock().await;
     let configured = daemon.edit_peers(url.clone(), Edit::Drop).await?;
     let kept = daemon.node.drop_peer(&url).await;
     let changed = configured || kept;
     Ok(Json(PeerChanged { url, changed }))
+}
+
+fn asked_url(asked: Asked<PeerRequest>) -> Result<String, ApiError> {
+    let Json(PeerRequest { url }) = asked?;
+    peer_url(&url).map_err(|cause| ApiError::BadPeerUrl { cause })
 }
 
 #[derive(Clone, Copy)]

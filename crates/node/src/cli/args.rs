@@ -17,8 +17,8 @@ Example: overlane demo                 three nodes tell the whole story in secon
          overlane run                  run the node until Ctrl-C
          overlane send DID \"hello\"     in another terminal: to a linked node
 
-Exit codes: 0 done, 1 negative answer, 2 usage, 3 refused by a bound, 4 store failed closed,
-5 unreachable.";
+Exit codes: 0 done, 1 negative answer, or the other side misbehaved, 2 usage, 3 refused by a bound,
+4 store failed closed, 5 unreachable.";
 
 /// A peer-to-peer node that admits every signed message at most once, across crashes too.
 #[derive(Debug, Parser)]
@@ -43,7 +43,7 @@ pub(super) struct Global {
     )]
     pub(super) home: Option<PathBuf>,
     /// Answer in JSON, on standard output: an object, or an object a line; errors too
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = "Everywhere")]
     pub(super) json: bool,
 }
 

@@ -6,7 +6,7 @@
 use axum::http::Method;
 use overlane_core::Fault;
 use overlane_node::api::{Client, PeerChanged, PeerReport, PeerRequest, PeersReport};
-use overlane_node::home::{Home, check_peer_url};
+use overlane_node::home::{Home, peer_url};
 use serde::Serialize;
 
 use super::args::Peer;
@@ -23,14 +23,17 @@ struct Changed {
 /// Does what was asked about peers.
 pub(super) fn peer(home: &Home, peer: Peer, output: &Output) -> Result<Done, Failure> {
     match peer {
-        Peer::Add { url } => add(home, url, output),
-        Peer::Drop { url } => drop_peer(home, url, output),
+        Peer::Add { url } => add(home, named(&url)?, output),
+        Peer::Drop { url } => drop_peer(home, named(&url)?, output),
         Peer::List => list(home, output),
     }
 }
 
+fn named(url: &str) -> Result<String, Failure> {
+    peer_url(url).map_err(|cause| Failure::new("api/bad_peer_url", Fault::Usage, cause))
+}
+
 fn add(home: &Home, url: String, output: &Output) -> Result<Done, Failure> {
-    check_peer_url(&url).map_err(|cause| Failure::new("api/bad_peer_url", Fault::Usage, cause))?;
     let asked = PeerRequest { url: url.clone() };
     let running = change(home, Method::POST, &asked)?;
     let answer = match running {

@@ -1,5 +1,7 @@
 //! `run`: the daemon.
 
+use std::io::IsTerminal;
+
 use overlane_core::{Fault, NetworkId};
 use overlane_node::Node;
 use overlane_node::api::{self, Identity, LocalApi, OpenedStore};
@@ -193,7 +195,9 @@ impl Stop {
 }
 
 fn log_to_stderr(filter: &LogFilter) {
-    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    let lines = tracing_subscriber::fmt::layer()
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal());
     let log = tracing_subscriber::registry().with(lines.with_filter(filter.targets()));
     // Fails only when there is a log already, which then stays.
     let _ = log.try_init();

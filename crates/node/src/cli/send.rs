@@ -71,7 +71,7 @@ fn sign(home: &Home, send: &Send) -> Result<SendReceipt, Failure> {
     let asked = SendRequest {
         destination: send.did.clone().unwrap_or_default(),
         namespace: send.namespace.clone(),
-        class: send.class.into(),
+        class: send.class,
         body: hex::encode(body),
         wait_ms: wait_ms(send),
     };

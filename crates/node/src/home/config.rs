@@ -56,13 +56,14 @@ impl Default for Config {
 #[derive(Debug, Clone, PartialEq)]
 pub struct LogFilter {
     text: String,
-    targets: Targets,
+    /// Boxed, as it is some hundred bytes that few ask for.
+    targets: Box<Targets>,
 }
 
 impl LogFilter {
     /// The filter, for a subscriber.
     pub fn targets(&self) -> Targets {
-        self.targets.clone()
+        Targets::clone(&self.targets)
     }
 }
 
@@ -71,7 +72,7 @@ impl Default for LogFilter {
         let level = tracing_subscriber::filter::LevelFilter::WARN;
         Self {
             text: "warn".to_owned(),
-            targets: Targets::new().with_default(level),
+            targets: Box::new(Targets::new().with_default(level)),
         }
     }
 }
@@ -80,12 +81,12 @@ impl FromStr for LogFilter {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let targets = text
+        let targets: Targets = text
             .parse()
             .map_err(|error| format!("\"{text}\" is no log filter: {error}"))?;
         Ok(Self {
             text: text.to_owned(),
-            targets,
+            targets: Box::new(targets),
         })
     }
 }
@@ -169,19 +170,21 @@ pub(super) fn write_peers(path: &Path, peers: &[String]) -> Result<(), HomeError
     files::replace(path, document.to_string().as_bytes(), 0o644)
 }
 
-/// Whether `url` has the form of a node's signalling address: `http://HOST:PORT`.
+/// The one form of a node's signalling address: `http://HOST:PORT`.
 ///
 /// # Errors
 /// What is wrong with it, in words.
-pub fn check_peer_url(url: &str) -> Result<(), String> {
-    let wrong = |cause: &str| Err(format!("\"{url}\" is no peer URL: {cause}"));
-    let Ok(uri) = url.parse::<axum::http::Uri>() else {
+pub fn peer_url(text: &str) -> Result<String, String> {
+    let wrong = |cause: &str| Err(format!("\"{text}\" is no peer URL: {cause}"));
+    let Ok(uri) = text.parse::<axum::http::Uri>() else {
         return wrong("expected http://HOST:PORT");
     };
-    match (uri.scheme_str(), uri.port_u16(), uri.path()) {
-        (Some("http"), Some(_), "" | "/") if uri.query().is_none() => Ok(()),
-        (Some("http"), None, _) => wrong("the port is missing, as in http://127.0.0.1:7420"),
-        (Some("http"), ..) => wrong("nothing may follow the port"),
+    match (uri.scheme_str(), uri.authority(), uri.port_u16()) {
+        (Some("http"), Some(authority), Some(_)) => match uri.path_and_query() {
+            Some(more) if more != "/" => wrong("nothing may follow the port"),
+            _ => Ok(format!("http://{authority}")),
+        },
+        (Some("http"), ..) => wrong("the port is missing, as in http://127.0.0.1:7420"),
         _ => wrong("it must begin with http://"),
     }
 }
@@ -242,7 +245,7 @@ impl FromStr for PeerUrl {
     type Err = String;
 
     fn from_str(url: &str) -> Result<Self, String> {
-        check_peer_url(url).map(|()| Self(url.to_owned()))
+        peer_url(url).map(Self)
     }
 }
 
@@ -294,6 +297,26 @@ mod tests {
             };
             assert_eq!(at, line, "{text:?}: {cause}");
             assert!(cause.contains(words), "{text:?}: {cause}");
+        }
+    }
+
+    #[test]
+    fn a_peer_url_has_one_form() {
+        let one = Ok("http://127.0.0.1:7420".to_owned());
+        assert_eq!(peer_url("http://127.0.0.1:7420"), one);
+        assert_eq!(peer_url("http://127.0.0.1:7420/"), one);
+        assert_eq!(peer_url("http://[::1]:1"), Ok("http://[::1]:1".to_owned()));
+        for wrong in [
+            "",
+            "7420",
+            "127.0.0.1:7420",
+            "http://:7420",
+            "http://a",
+            "http://a:1/b",
+            "http://a:1/?b",
+            "https://a:1",
+        ] {
+            assert!(peer_url(wrong).is_err(), "{wrong}");
         }
     }
 
