@@ -186,13 +186,19 @@ impl Scratch {
             StoreKind::Files => FILES_BUDGET_BYTES,
             StoreKind::Journal => JOURNAL_BUDGET_BYTES,
         };
-        let mut store = overlane_storage_native::open(&path, kind, budget_bytes)
-            .unwrap_or_else(|cause| panic!("{cause}"));
+        let open = || {
+            overlane_storage_native::open(&path, kind, budget_bytes)
+                .unwrap_or_else(|cause| panic!("{cause}"))
+        };
+        let mut store = open();
         let numbers: Vec<_> = (0..STREAM_CAPACITY as u64).collect();
         for numbers in numbers.chunks(FILL_AT_ONCE) {
             let changes: Vec<_> = numbers.iter().map(|number| fill(*number)).collect();
             assert_eq!(store.write(&changes), Ok(()));
         }
+        // A store is scanned when it is opened.
+        drop(store);
+        let mut store = open();
         let scan = store.scan().unwrap_or_else(|cause| panic!("{cause}"));
         (store, Admissions::over(scan))
     }
