@@ -1,0 +1,192 @@
+//! What one durable admission costs: the journal and the files store beside fjall, redb, SQLite
+//! and the bare flush, in one run on one disk.
+//!
+//! Each row keeps `in_flight` admissions waiting: they share a batch, and the next ones start
+//! when it is durable, each on another of 16,384 streams whose records are full. A store is
+//! given what the replay engine gives it: a whole record of about 1.2 KB, and for those that
+//! can use it the delta of about 60 bytes. Rates are of the whole loop, latencies of the wait
+//! for durability.
+
+mod device;
+mod stores;
+mod workload;
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use clap::Parser;
+use serde_json::json;
+
+use stores::{Kind, Store};
+use workload::{STREAMS, Workload};
+
+const IN_FLIGHT: [usize; 4] = [1, 8, 64, 512];
+
+/// Measures durable admissions a second.
+#[derive(Debug, Parser)]
+struct Args {
+    /// A folder on the disk to measure.
+    #[arg(long, default_value = "target")]
+    dir: PathBuf,
+    /// How long each row is measured.
+    #[arg(long, default_value_t = 3.0)]
+    seconds: f64,
+    /// Only these stores.
+    #[arg(long, value_enum)]
+    store: Vec<Kind>,
+    /// One JSON object a row.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Row {
+    kind: Kind,
+    in_flight: usize,
+    per_second: f64,
+    p50_ms: f64,
+    p99_ms: f64,
+    batches: u64,
+    /// Flushes that the device counted meanwhile, where it counts them.
+    device_flushes: Option<u64>,
+}
+
+fn main() -> anyhow::Result<()> {
+    let args = Args::parse();
+    let kinds = match args.store.is_empty() {
+        true => Kind::ALL.to_vec(),
+        false => args.store.clone(),
+    };
+    std::fs::create_dir_all(&args.dir)
+        .with_context(|| format!("cannot make {}", args.dir.display()))?;
+    if !args.json {
+        println!(
+            "{STREAMS} streams, records of {} bytes",
+            Workload::record_bytes()
+        );
+        println!(
+            "{:<20} {:>9} {:>12} {:>10} {:>10}",
+            "store", "in flight", "per second", "p50 ms", "p99 ms"
+        );
+    }
+    let mut rows = Vec::new();
+    for kind in kinds {
+        for in_flight in IN_FLIGHT {
+            let row = measure(&args, kind, in_flight)
+                .with_context(|| format!("{} with {in_flight} in flight", kind.name()))?;
+            show(&args, &row);
+            rows.push(row);
+        }
+    }
+    if !args.json {
+        show_ratios(&rows);
+    }
+    Ok(())
+}
+
+fn measure(args: &Args, kind: Kind, in_flight: usize) -> anyhow::Result<Row> {
+    let folder = tempfile::tempdir_in(&args.dir)?;
+    let mut workload = Workload::new();
+    let mut store = kind.open(folder.path())?;
+    for batch in workload.preload() {
+        store.write(&batch)?;
+    }
+    warm_up(store.as_mut(), &mut workload, in_flight)?;
+    let flushes = device::flushes(folder.path());
+    let limit = Duration::from_secs_f64(args.seconds);
+    let started = Instant::now();
+    let mut waits = Vec::new();
+    while started.elapsed() < limit {
+        let batch = workload.next_batch(in_flight);
+        let asked = Instant::now();
+        store.write(&batch)?;
+        waits.push(asked.elapsed());
+    }
+    let elapsed = started.elapsed();
+    let device_flushes = device::flushes(folder.path())
+        .zip(flushes)
+        .map(|(after, before)| after.saturating_sub(before));
+    let batches = waits.len() as u64;
+    if let Some(flushed) = device_flushes {
+        anyhow::ensure!(
+            flushed >= batches,
+            "the device counted {flushed} flushes for {batches} batches: it is not asked to flush"
+        );
+    }
+    waits.sort_unstable();
+    Ok(Row {
+        kind,
+        in_flight,
+        per_second: batches as f64 * in_flight as f64 / elapsed.as_secs_f64(),
+        p50_ms: percentile(&waits, 0.50),
+        p99_ms: percentile(&waits, 0.99),
+        batches,
+        device_flushes,
+    })
+}
+
+fn warm_up(store: &mut dyn Store, workload: &mut Workload, in_flight: usize) -> anyhow::Result<()> {
+    for _ in 0..20 {
+        store.write(&workload.next_batch(in_flight))?;
+    }
+    Ok(())
+}
+
+fn percentile(sorted: &[Duration], share: f64) -> f64 {
+    let at = (sorted.len().saturating_sub(1) as f64 * share).round() as usize;
+    sorted.get(at).map_or(0.0, |wait| wait.as_secs_f64() * 1e3)
+}
+
+fn show(args: &Args, row: &Row) {
+    if args.json {
+        let row = json!({
+            "store": row.kind.name(),
+            "in_flight": row.in_flight,
+            "per_second": row.per_second,
+            "p50_ms": row.p50_ms,
+            "p99_ms": row.p99_ms,
+            "batches": row.batches,
+            "device_flushes": row.device_flushes,
+        });
+        println!("{row}");
+        return;
+    }
+    println!(
+        "{:<20} {:>9} {:>12.0} {:>10.3} {:>10.3}",
+        row.kind.name(),
+        row.in_flight,
+        row.per_second,
+        row.p50_ms,
+        row.p99_ms
+    );
+}
+
+fn show_ratios(rows: &[Row]) {
+    let row = |kind, in_flight| {
+        rows.iter()
+            .find(|row| row.kind == kind && row.in_flight == in_flight)
+    };
+    let rates = |of, over, in_flight| {
+        let (of, over) = (row(of, in_flight)?, row(over, in_flight)?);
+        Some(of.per_second / over.per_second)
+    };
+    println!();
+    for (over, in_flight) in [(Kind::Files, 64), (Kind::Fjall, 64), (Kind::Fjall, 512)] {
+        if let Some(ratio) = rates(Kind::Journal, over, in_flight) {
+            println!(
+                "journal over {}, {in_flight} in flight: {ratio:.1}",
+                over.name()
+            );
+        }
+    }
+    for in_flight in IN_FLIGHT {
+        if let Some(ratio) = rates(Kind::JournalCheckpointing, Kind::Journal, in_flight) {
+            println!("journal with checkpoints over without, {in_flight} in flight: {ratio:.2}");
+        }
+    }
+    if let (Some(journal), Some(flush)) = (row(Kind::Journal, 1), row(Kind::Flush, 1)) {
+        let ratio = journal.p50_ms / flush.p50_ms;
+        println!("journal's p50 over the bare flush's, one at a time: {ratio:.2}");
+    }
+}
