@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use overlane_core::store::{RecordName, StoreError};
 
+use crate::mutant::broken;
 use crate::vfs::{Entry, OpenMode, Vfs, VfsFile, failed, read_whole, write_all_at};
 
 /// Names the kind of store a folder holds; written last when a store is made.
@@ -124,6 +125,9 @@ impl Folder {
             .open(&temp, OpenMode::Create)
             .map_err(failed("create", &temp))?;
         write_all_at(file.as_mut(), bytes, 0).map_err(failed("write", &temp))?;
+        if broken!(NoValueFlush) {
+            return Ok(());
+        }
         file.flush().map_err(failed("flush", &temp))
     }
 
@@ -173,6 +177,9 @@ impl Folder {
     }
 
     pub(crate) fn flush(&self) -> Result<(), StoreError> {
+        if broken!(NoFolderFlush) {
+            return Ok(());
+        }
         self.vfs
             .flush_folder(&self.path)
             .map_err(failed("flush", &self.path))

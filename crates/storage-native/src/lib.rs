@@ -8,6 +8,7 @@ mod admin;
 pub mod files;
 mod folder;
 pub mod journal;
+mod mutant;
 #[cfg(any(test, feature = "testkit"))]
 pub mod testkit;
 pub mod vfs;

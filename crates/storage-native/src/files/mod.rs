@@ -22,6 +22,7 @@ use overlane_core::store::{Change, Effect, Found, RecordName, RecordStore, Scan,
 
 use crate::RECORD_BYTES_MAX;
 use crate::folder::{Folder, KIND_FILE, StoreKind, TEMP_SUFFIX, is_cleared, record_of};
+use crate::mutant::broken;
 use crate::vfs::{Entry, EntryKind, OpenMode, Vfs, failed, read_whole};
 
 /// What the node's store may hold. Never reached by a full replay table (28,692,288 bytes of
@@ -254,13 +255,19 @@ impl FilesStore {
         for (name, _) in written() {
             self.folder.rename_temp(&name.to_string())?;
         }
+        if broken!(MarkerFirst) {
+            written().try_for_each(|(name, _)| make_marker(&self.folder, name))?;
+        }
         let removed = || staged.iter().filter(|it| it.file.is_none());
-        for Staged { name, .. } in removed() {
-            self.unmark(*name)?;
+        if !broken!(MarkerWithRecord) {
+            for Staged { name, .. } in removed() {
+                self.unmark(*name)?;
+            }
         }
         self.folder.flush()?;
         self.unflushed_markers = false;
         for Staged { name, .. } in removed() {
+            self.unmark(*name)?;
             self.folder.remove_if_there(&name.to_string())?;
         }
         if removed().next().is_some() {

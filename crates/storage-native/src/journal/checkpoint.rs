@@ -15,6 +15,7 @@ use super::fields::Keys;
 use super::snapshot::{self, Block, BlockReader, Header, Listed, SnapshotWriter};
 use super::table::{Frozen, Place};
 use crate::folder::TEMP_SUFFIX;
+use crate::mutant::broken;
 use crate::vfs::{Vfs, failed};
 
 /// Who runs a checkpoint.
@@ -115,6 +116,16 @@ impl Checkpoint {
     fn finish(self) -> Result<Done, StoreError> {
         let name = snapshot::file_name(self.covered);
         let (listed, file_bytes) = self.writer.finish()?;
+        let replaced = |folder| {
+            let replaces = self.old.covered != self.covered;
+            let old = replaces.then_some(self.old.covered);
+            old.map_or(Ok(()), |old| {
+                give_up(self.vfs.as_ref(), folder, old, self.keep_old)
+            })
+        };
+        if broken!(OldSnapshotFirst) {
+            replaced(&self.folder)?;
+        }
         let path = self.folder.join(&name);
         let temp = self.folder.join(format!("{name}{TEMP_SUFFIX}"));
         self.vfs
@@ -123,13 +134,8 @@ impl Checkpoint {
         self.vfs
             .flush_folder(&self.folder)
             .map_err(failed("flush", &self.folder))?;
-        if self.old.covered != self.covered {
-            give_up(
-                self.vfs.as_ref(),
-                &self.folder,
-                self.old.covered,
-                self.keep_old,
-            )?;
+        if !broken!(OldSnapshotFirst) {
+            replaced(&self.folder)?;
         }
         Ok(Done {
             covered: self.covered,

@@ -25,8 +25,12 @@ impl Made {
         }
     }
 
+    /// Its last line is a check: a length that changed would hide every frame.
     fn settings(self) -> String {
-        format!("segments {}\nblocks {}\n", self.segments, self.blocks)
+        let lines = format!("segments {}\nblocks {}\n", self.segments, self.blocks);
+        let hash = blake3::derive_key("overlane journal settings", lines.as_bytes());
+        let check = hash.iter().take(8).map(|byte| format!("{byte:02x}"));
+        format!("{lines}check {}\n", check.collect::<String>())
     }
 
     /// Reads the settings lines of the `kind` file.

@@ -33,6 +33,7 @@ use overlane_core::store::{Change, Effect, Image, RecordName, RecordStore, Scan,
 
 use crate::RECORD_BYTES_MAX;
 use crate::folder::Folder;
+use crate::mutant::broken;
 use crate::vfs::Vfs;
 use cell::CellKind;
 use checkpoint::{Checkpoint, Done, Old, Running};
@@ -301,7 +302,12 @@ impl JournalStore {
     /// Goes on in a free segment; makes one free if there is none.
     fn turn(&mut self) -> Result<(), StoreError> {
         self.harvest()?;
-        if !self.segments.turn(self.snapshot.covered) {
+        let freed_early = broken!(FreeAtBegin) && self.running.is_some();
+        let covered = match freed_early {
+            true => self.position.number,
+            false => self.snapshot.covered,
+        };
+        if !self.segments.turn(covered) {
             self.checkpoint_now()?;
             self.segments.turn(self.snapshot.covered);
         }

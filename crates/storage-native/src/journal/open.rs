@@ -18,6 +18,7 @@ use super::snapshot::{self, BlockReader, Header, SNAPSHOT_PREFIX};
 use super::table::{Entry, Place, Table};
 use super::{JournalConfig, JournalStore, Position};
 use crate::folder::{Folder, KIND_FILE, LOCK_FILE, StoreKind, TEMP_SUFFIX, is_cleared, record_of};
+use crate::mutant::broken;
 use crate::vfs::{self, EntryKind, OpenMode, Vfs, failed};
 
 pub(super) fn open(
@@ -203,6 +204,7 @@ impl Opening {
         }
         table.check_budget()?;
         let last = recovered.frames.into_iter().next_back();
+
         let last = last.and_then(|frame| match frame {
             Logged::Whole(frame) => Some(frame),
             Logged::Damaged { .. } => None,
@@ -228,6 +230,7 @@ impl Opening {
             leftovers_removed: self.listing.leftovers_removed,
             poisoned: None,
         };
+        let last = last.filter(|_| !broken!(TrustLastFrame));
         store.begin_epoch(last, bad_cells)?;
         Ok(store)
     }
@@ -267,6 +270,11 @@ impl Opening {
 fn position_after(header: &Header, last: Option<&Frame>, epoch: u64) -> Position {
     let epoch = epoch.max(header.epoch).saturating_add(1);
     let (number, hash, names) = match last {
+        Some(last) if broken!(TrustLastFrame) => (
+            last.head.number,
+            last.hash,
+            last.cells.iter().map(|(name, _)| *name).collect(),
+        ),
         Some(last) => (
             last.head.number.saturating_sub(1),
             last.head.previous,

@@ -15,6 +15,7 @@ use super::cell::Cell;
 use super::fields::{HASH_BYTES, Keys};
 use super::frame::{self, BLOCK_BYTES, Broken, Frame, Piece};
 use super::segment::SegmentBytes;
+use crate::mutant::broken;
 
 /// What stands where in the segments, above the snapshot's frame.
 #[derive(Debug, Default)]
@@ -119,6 +120,12 @@ impl Found {
         let whole = |(at, frame): &(At, Frame)| (at.segment, frame.head.number);
         recovered.occupied.extend(self.wholes.iter().map(whole));
         let mut accepted = accept(self.wholes);
+        if broken!(FreeSuperseded) {
+            let occupied = accepted.iter();
+            recovered.occupied = occupied
+                .map(|(number, (at, _))| (at.segment, *number))
+                .collect();
+        }
         let last = accepted.last_key_value();
         let last = last.map(|(number, (at, _))| (*number, *at));
         refuse_unreadable(&self.unreadable, last.map(|(_, at)| at))?;
@@ -132,6 +139,9 @@ impl Found {
                 previous = (Some(number), frame.hash);
                 recovered.frames.push(Logged::Whole(frame));
                 continue;
+            }
+            if broken!(StopAtFirstBad) {
+                break;
             }
             let piece = broken.remove(&number);
             let next = number.saturating_add(1);

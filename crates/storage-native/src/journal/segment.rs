@@ -8,6 +8,7 @@ use overlane_core::store::StoreError;
 
 use super::frame::BLOCK_BYTES;
 use crate::folder::Folder;
+use crate::mutant::broken;
 use crate::vfs::{OpenMode, VfsFile, failed, read_full_at, write_all_at};
 
 pub(super) const SEGMENT_PREFIX: &str = "segment-";
@@ -165,10 +166,13 @@ impl Segments {
         segment.last_number = number;
         write_all_at(segment.file.as_mut(), frame, offset)
             .map_err(failed("write", &segment.path))?;
-        segment
-            .file
-            .flush()
-            .map_err(failed("flush", &segment.path))?;
+        if !broken!(NoFrameFlush) {
+            let mut flushed = segment.file.flush();
+            if broken!(RetryFlush) && flushed.is_err() {
+                flushed = segment.file.flush();
+            }
+            flushed.map_err(failed("flush", &segment.path))?;
+        }
         self.at_block = self
             .at_block
             .saturating_add(frame.len().div_ceil(BLOCK_BYTES));

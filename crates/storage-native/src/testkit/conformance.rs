@@ -294,12 +294,22 @@ pub fn law_missing(subject: &dyn Subject) -> Checked {
 pub fn law_own_key(subject: &dyn Subject) -> Checked {
     let disk = Disk::new();
     let model = four_records(subject, &disk)?;
-    disk.tamper(|image| subject.misplace(image, name(0), name(3)));
+    // Of one length, so that nothing but the name tells them apart.
+    let pair = vec![
+        (name(20), Some(vec![1; 100])),
+        (name(21), Some(vec![2; 100])),
+    ];
+    let (mut store, _) = open(subject, &disk)?;
+    write(store.as_mut(), &pair)?;
+    store.seal().map_err(|error| format!("seal: {error}"))?;
+    drop(store);
+    let model = scenario::after(&model, &pair);
+    disk.tamper(|image| subject.misplace(image, name(20), name(21)));
     let (_, scan) = open(subject, &disk)?;
-    ensure(is_bad(found(&scan, name(3))), || {
-        format!("another record's bytes are {:?}", found(&scan, name(3)))
+    ensure(is_bad(found(&scan, name(21))), || {
+        format!("another record's bytes are {:?}", found(&scan, name(21)))
     })?;
-    others_whole(&scan, &model, name(3))
+    others_whole(&scan, &model, name(21))
 }
 
 /// One scan: after it, writing reads nothing.

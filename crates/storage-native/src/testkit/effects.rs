@@ -76,6 +76,8 @@ impl Default for CrashChoices {
 }
 
 /// What a crash leaves of one write.
+///
+/// All of them are tried on a write alone; in a sample, the named ones are drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kept {
     Nothing,
@@ -87,6 +89,8 @@ enum Kept {
     EverySecondSector,
     /// The file grew, and the bytes did not arrive.
     LengthAlone,
+    /// The sectors whose bit is set, of a write of eight at most.
+    Sectors(u8),
 }
 
 const TEARS: [Kept; 6] = [
@@ -168,7 +172,7 @@ impl Recording {
             if !is_write || kept.get(at) != Some(&Kept::Whole) {
                 continue;
             }
-            for tear in TEARS {
+            for tear in tears(self.log.get(*index)) {
                 kept.iter_mut()
                     .skip(at)
                     .take(1)
@@ -201,6 +205,21 @@ impl Recording {
         }
         disk.into_image()
     }
+}
+
+/// Every part of a write of a block at most that a crash may leave; of a longer one, the six
+/// above.
+fn tears(logged: Option<&Logged>) -> Vec<Kept> {
+    let length = match logged.map(|logged| &logged.effect) {
+        Some(Effect::Write { bytes, .. }) => bytes.len(),
+        _ => 0,
+    };
+    let sectors = length.div_ceil(SECTOR_BYTES);
+    if (2..=8).contains(&sectors) {
+        let all = u8::MAX >> (8 - sectors);
+        return (0..all).map(Kept::Sectors).collect();
+    }
+    TEARS.to_vec()
 }
 
 fn fill(kept: &mut [Kept], subset: u64) {
@@ -309,6 +328,7 @@ fn write_kept(content: &mut Vec<u8>, offset: usize, bytes: &[u8], kept: Kept) {
         Kept::AllButFirstSector => sector != 0,
         Kept::AllButLastSector => sector != last,
         Kept::EverySecondSector => sector.is_multiple_of(2),
+        Kept::Sectors(bits) => bits >> sector.min(7) & 1 == 1,
     };
     if content.len() < end {
         content.resize(end, 0);

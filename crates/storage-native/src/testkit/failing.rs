@@ -132,30 +132,52 @@ impl Run<'_> {
     }
 
     /// The process starts again on the same system: what the failed flush lost is still shown
-    /// by the page cache. Whatever is released now must outlive a crash.
+    /// by the page cache. Whatever is released now must outlive a crash, and so must what was
+    /// released before, at every point of the recovery.
     fn go_on(&self, disk: &Disk, model: &Model, in_flight: &Changes) -> Result<(), String> {
+        let from = disk.position();
         let (mut store, scan) = scenario::open(self.subject, disk)
             .map_err(|error| format!("after a restart: does not open: {error}"))?;
         let shown = scenario::judge(&scan, model, in_flight)
             .map_err(|violation| format!("after a restart: {violation}"))?;
+        let opened = disk.position();
         let probe = vec![(name(900), Some(vec![9; 700]))];
         store
             .write(&batch(&probe))
             .map_err(|error| format!("after a restart: {error}"))?;
-        let shown = scenario::after(&shown, &probe);
+        drop(store);
+        let after = scenario::after(&shown, &probe);
+        // What a failed flush leaves is the one thing that recovery itself can get wrong.
+        if self.plan.kind == FaultKind::FileFlush {
+            for position in from..opened {
+                self.crash_at(disk, position, model, in_flight)?;
+            }
+        }
+        self.crash_at(disk, disk.position(), &after, &Changes::new())
+    }
+
+    fn crash_at(
+        &self,
+        disk: &Disk,
+        position: usize,
+        model: &Model,
+        in_flight: &Changes,
+    ) -> Result<(), String> {
         let mut violation = None;
         disk.recording()
-            .crash_images(disk.position(), self.choices, |image| {
+            .crash_images(position, self.choices, |image| {
                 let judged = self
                     .subject
                     .open(&Disk::from_image(&image), AMPLE_BUDGET_BYTES)
                     .and_then(|mut store| store.scan())
                     .map_err(|error| format!("does not open: {error}"))
-                    .and_then(|scan| scenario::judge(&scan, &shown, &Changes::new()));
+                    .and_then(|scan| scenario::judge(&scan, model, in_flight));
                 violation = violation.take().or(judged.err());
             });
         violation.map_or(Ok(()), |why| {
-            Err(format!("after a restart and a crash: {why}"))
+            Err(format!(
+                "after a restart and a crash at effect {position}: {why}"
+            ))
         })
     }
 }

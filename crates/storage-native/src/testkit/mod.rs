@@ -13,12 +13,15 @@ pub mod scenario;
 pub mod splice;
 mod subject;
 
+pub use crate::mutant::Mutant;
 pub use disk::{Calls, Disk};
 pub use effects::{CrashChoices, Recording};
 pub use faults::{FaultKind, FaultPlan};
 pub use image::Image;
 pub use memory::MemoryStore;
-pub use scenario::{Model, Scenario, Step, long_scenario, scenarios};
+pub use scenario::{
+    Model, Scenario, Step, alone_scenario, drawn_scenario, long_scenario, scenarios,
+};
 pub use subject::{FilesSubject, JournalSubject, STORE_FOLDER, Subject};
 
 use overlane_core::store::RecordName;

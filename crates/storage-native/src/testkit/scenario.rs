@@ -6,7 +6,7 @@ use std::sync::Arc;
 use overlane_core::store::{Change, Effect, Found, RecordName, Scan, StoreError};
 
 use super::splice::Spliced;
-use super::{Disk, Subject, name};
+use super::{Disk, Seeded, Subject, name};
 use crate::StoreAdmin;
 
 /// A budget that no scenario reaches.
@@ -82,6 +82,65 @@ pub fn long_scenario() -> Scenario {
         name: "long",
         steps: (0..40).map(batch).collect(),
     }
+}
+
+/// One-block batches until the newest one is alone in its segment and a snapshot covers all the
+/// others (with two segments of eight blocks and late checkpoints); then an opening.
+pub fn alone_scenario() -> Scenario {
+    let write = |version| Step::Write(vec![put(1, version)]);
+    let opening = std::iter::once(Step::Reopen);
+    Scenario {
+        name: "alone in its segment",
+        steps: (0..16).map(write).chain(opening).collect(),
+    }
+}
+
+/// A scenario drawn from a seed: batches that write, remove and make again, of one record and
+/// of many, with seals, openings and clearings between them.
+pub fn drawn_scenario(seed: u64) -> Scenario {
+    let mut chance = Seeded::new(seed);
+    let mut held = Vec::new();
+    let mut version = 0;
+    let steps = (0..14)
+        .map(|_| draw(&mut chance, &mut held, &mut version))
+        .collect();
+    Scenario {
+        name: "drawn",
+        steps,
+    }
+}
+
+fn draw(chance: &mut Seeded, held: &mut Vec<u64>, version: &mut u64) -> Step {
+    match chance.below(12) {
+        0 => return Step::Seal,
+        1 => return Step::Reopen,
+        2 => {
+            let at = usize::try_from(chance.below(held.len() as u64)).unwrap_or(0);
+            if at < held.len() {
+                return Step::Clear(name(held.swap_remove(at)));
+            }
+        }
+        _ => {}
+    }
+    let mut changes = Changes::new();
+    for record in 0..1 + chance.below(4) {
+        let record = record * 2 + chance.below(2);
+        *version += 1;
+        let at = held.iter().position(|of| *of == record);
+        match at {
+            Some(at) if chance.below(6) == 0 => {
+                held.swap_remove(at);
+                changes.push(drop_record(record));
+            }
+            _ => {
+                if at.is_none() {
+                    held.push(record);
+                }
+                changes.push(put(record, *version));
+            }
+        }
+    }
+    Step::Write(changes)
 }
 
 /// The twelve scenarios of the crash and fault suites.

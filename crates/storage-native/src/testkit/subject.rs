@@ -90,6 +90,9 @@ impl Subject for FilesSubject {
 pub struct JournalSubject {
     /// How many segments.
     pub segments: usize,
+    /// How many records of a checkpoint each batch writes; with none, a checkpoint goes on only
+    /// when the journal cannot without it.
+    pub step_records: usize,
     /// Whether sealing writes a snapshot too, so that records are found in it.
     pub snapshot_at_seal: bool,
 }
@@ -98,11 +101,19 @@ impl JournalSubject {
     /// Two segments, records in the journal.
     pub const SHORT: Self = Self {
         segments: 2,
+        step_records: 1,
+        snapshot_at_seal: false,
+    };
+    /// Checkpoints that end as late as they can.
+    pub const LATE: Self = Self {
+        segments: 2,
+        step_records: 0,
         snapshot_at_seal: false,
     };
     /// Records in the snapshot.
     pub const COMPACTED: Self = Self {
         segments: 3,
+        step_records: 1,
         snapshot_at_seal: true,
     };
 
@@ -111,7 +122,9 @@ impl JournalSubject {
             budget_bytes,
             segments: self.segments,
             segment_bytes: 0,
-            pace: Pace::Stepped { records: 1 },
+            pace: Pace::Stepped {
+                records: self.step_records,
+            },
             apply: splice::apply,
         }
     }
@@ -142,9 +155,10 @@ impl JournalSubject {
 
 impl Subject for JournalSubject {
     fn name(&self) -> &'static str {
-        match self.snapshot_at_seal {
-            true => "journal with snapshots",
-            false => "journal",
+        match (self.snapshot_at_seal, self.step_records) {
+            (true, _) => "journal with snapshots",
+            (false, 0) => "journal with late checkpoints",
+            (false, _) => "journal",
         }
     }
 
