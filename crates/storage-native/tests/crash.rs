@@ -3,7 +3,7 @@
 
 #![expect(clippy::panic, reason = "helpers of tests")]
 
-use overlane_storage_native::testkit::crash::{self, CrashPlan, CrashReport};
+use overlane_storage_native::testkit::crash::{CrashPlan, Enumeration};
 use overlane_storage_native::testkit::{
     CrashChoices, FilesSubject, JournalSubject, Subject, drawn_scenario, long_scenario, scenarios,
 };
@@ -23,18 +23,18 @@ const PLAN: CrashPlan = CrashPlan {
 fn enumerate(subject: &dyn Subject, distinct_min: u64) {
     let mut all = scenarios();
     all.push(long_scenario());
-    let mut total = CrashReport::default();
+    let mut enumeration = Enumeration::new(subject, PLAN);
     let mut seed = 0;
     loop {
-        let report = crash::enumerate(subject, &all, PLAN).unwrap_or_else(|why| panic!("{why}"));
-        total.visited += report.visited;
-        total.distinct += report.distinct;
-        if total.distinct >= distinct_min {
+        let run = enumeration.run(&all);
+        run.unwrap_or_else(|why| panic!("{} drawn scenarios in: {why}", seed));
+        if enumeration.report.distinct >= distinct_min {
             break;
         }
         all = vec![drawn_scenario(seed)];
         seed += 1;
     }
+    let total = enumeration.report;
     println!(
         "{}: {} distinct crash images of {} visited, {seed} drawn scenarios, 0 violations",
         subject.name(),

@@ -41,38 +41,59 @@ pub fn enumerate(
     scenarios: &[Scenario],
     plan: CrashPlan,
 ) -> Result<CrashReport, String> {
-    let mut run = Enumeration {
-        subject,
-        plan,
-        report: CrashReport::default(),
-        seen: HashSet::new(),
-    };
-    for scenario in scenarios {
-        let words = |violation| {
-            let seed = plan.choices.seed;
-            format!(
-                "{}, “{}”, seed {seed}: {violation}",
-                subject.name(),
-                scenario.name
-            )
-        };
-        run.scenario(scenario).map_err(words)?;
-    }
-    Ok(run.report)
+    let mut enumeration = Enumeration::new(subject, plan);
+    enumeration.run(scenarios)?;
+    Ok(enumeration.report)
 }
 
-struct Enumeration<'a> {
+/// An enumeration over any number of scenarios: an image that one of them left is not opened
+/// again for another.
+pub struct Enumeration<'a> {
     subject: &'a dyn Subject,
     plan: CrashPlan,
-    report: CrashReport,
+    /// What it went through so far.
+    pub report: CrashReport,
     seen: HashSet<[u8; 32]>,
+    made: bool,
 }
 
-impl Enumeration<'_> {
+impl<'a> Enumeration<'a> {
+    /// An enumeration on one store.
+    pub fn new(subject: &'a dyn Subject, plan: CrashPlan) -> Self {
+        Self {
+            subject,
+            plan,
+            report: CrashReport::default(),
+            seen: HashSet::new(),
+            made: false,
+        }
+    }
+
+    /// Enumerates the crashes of these scenarios.
+    ///
+    /// # Errors
+    /// The first violation, in words that say how to replay it.
+    pub fn run(&mut self, scenarios: &[Scenario]) -> Result<(), String> {
+        for scenario in scenarios {
+            self.scenario(scenario).map_err(|violation| {
+                format!(
+                    "{}, “{}”, seed {}: {violation}",
+                    self.subject.name(),
+                    scenario.name,
+                    self.plan.choices.seed
+                )
+            })?;
+        }
+        Ok(())
+    }
+
     fn scenario(&mut self, scenario: &Scenario) -> Result<(), String> {
         let disk = Disk::new();
         let spans = run(self.subject, &disk, Model::new(), &scenario.steps)?;
-        self.crash_all(&disk, &spans, self.plan.crash_recovery_every)
+        // Every scenario makes the store in the same way: the first one enumerates that.
+        let skipped = usize::from(std::mem::replace(&mut self.made, true));
+        let spans = spans.get(skipped..).unwrap_or_default();
+        self.crash_all(&disk, spans, self.plan.crash_recovery_every)
     }
 
     fn crash_all(&mut self, disk: &Disk, spans: &[Span], recovery: u64) -> Result<(), String> {
