@@ -340,6 +340,65 @@ fn delegation_that_ends_first_ends_its_payload() {
     }
 }
 
+/// A proof from before its delegation: both count now, but nobody could ever show who signed it, so a
+/// fork of it would leave no evidence.
+#[test]
+fn law_what_verifies_makes_a_header_that_verifies() {
+    let issued = |ms_before_delegation: u64| Life {
+        issued_ms: NOW_MS - ms_before_delegation,
+        ttl_ms: PROOF_TTL_DEFAULT_MS,
+    };
+    let new = Life {
+        issued_ms: NOW_MS,
+        ..DELEGATION_LIFE
+    };
+    let new = signer_on(NETWORK, &account(1), delegatee(101), new);
+    let old = signer(3);
+    let sign = |origin: &Signer, hop: &Signer, life| {
+        let draft = Draft {
+            life,
+            ..draft(hello())
+        };
+        let transaction = Transaction::sign(&draft, origin).unwrap();
+        let relay = RelayFields::direct(transaction.destination());
+        Payload::carry(transaction, relay, hop, life).unwrap()
+    };
+    let in_time = receive(&frame(&sign(&new, &old, issued(CLOCK_SKEW_MS)))).unwrap();
+    assert!(in_time.header().verify().is_ok());
+    let early = issued(CLOCK_SKEW_MS + 1);
+    for (role, origin, hop) in [(Role::Origin, &new, &old), (Role::Hop, &old, &new)] {
+        let error = receive(&frame(&sign(origin, hop, early))).unwrap_err();
+        assert_eq!(error.code(), "delegation/from_the_future");
+        assert!(matches!(error, VerifyError::Delegation { role: of, .. } if of == role));
+    }
+}
+
+#[test]
+fn law_a_header_signed_outside_its_delegation_s_life_shows_nothing() {
+    let mut bytes = to_vec(&header(41, hello(), 5));
+    assert!(from_slice::<SignedHeader>(&bytes).unwrap().verify().is_ok());
+    // The origin's own signature, with the instant it would rather have signed at.
+    let early = Life {
+        issued_ms: DELEGATION_LIFE.issued_ms - CLOCK_SKEW_MS - 1,
+        ..LIFE
+    };
+    let draft = Draft {
+        life: early,
+        ..draft(hello())
+    };
+    let transaction = to_vec(&Transaction::sign(&draft, &signer(1)).unwrap());
+    let proof_bytes =
+        transaction.len() - 64 - to_vec(&early.issued_ms).len() - to_vec(&early.ttl_ms).len();
+    let header_at = bytes.len() - (transaction.len() - proof_bytes);
+    bytes.truncate(header_at - 2);
+    bytes.extend(&transaction[proof_bytes - 2..]);
+    let error = from_slice::<SignedHeader>(&bytes)
+        .unwrap()
+        .verify()
+        .unwrap_err();
+    assert_eq!(error.code(), "delegation/from_the_future");
+}
+
 #[test]
 fn payload_of_another_network_is_refused() {
     let foreign = signer_on(NetworkId(8), &account(1), delegatee(101), DELEGATION_LIFE);

@@ -4,7 +4,7 @@
 //! class, and its signature covers the delegation, so it verifies for one stream only.
 //!
 //! Law (transferable): the data enters the digest as a hash, so a [`SignedHeader`], which is all but
-//! the data, is checked by anyone at any time.
+//! the data, is checked by anyone at any time. The header of whatever verified verifies too.
 //!
 //! Law (verified before use): `Verified<Payload>` comes from [`Payload::verify`] alone, after both
 //! proofs, both delegations and every bound.

@@ -124,8 +124,11 @@ impl Proof {
         self.life
             .check(context.now_ms, PROOF_TTL_MAX_MS)
             .map_err(|error| VerifyError::Life { role, did, error })?;
+        // Under a delegation that counts now and counted then: what verifies here makes a header that
+        // verifies anywhere, so nobody signs a fork that cannot be shown.
         delegation
             .check_live(context)
+            .and_then(|()| delegation.check_life(self.life.issued_ms))
             .map_err(|error| VerifyError::Delegation { role, error })?;
         // The signature before the delegation's two: a forger pays us the least work.
         self.check_signature(role, role.domain(), subject, delegation)?;
