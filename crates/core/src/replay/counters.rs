@@ -7,8 +7,8 @@ use super::window::Verdict;
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident,)*) => {
-        /// How often each thing has happened since the process started. Verdicts and refusals
-        /// are counted when they are released, so never for a batch that failed.
+        /// How often each thing has happened since the process started. Everything is counted
+        /// when it is durable, so nothing of a batch that failed.
         #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
         pub struct Counters {
             $($(#[$doc])* pub $name: u64,)*

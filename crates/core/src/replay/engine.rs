@@ -210,7 +210,7 @@ impl<T: Candidate> Engine<T> {
     /// Stages the admission of a verified transaction whose final destination is this node.
     pub fn stage_admission(&mut self, item: T, introducer: Introducer, now: Now) -> Ticket {
         let judged = self.check_open().and_then(|()| {
-            self.retire(now);
+            self.state.retire_spent(now);
             self.state.judge(&item, introducer, now)
         });
         let staged = match judged {
@@ -232,7 +232,7 @@ impl<T: Candidate> Engine<T> {
     pub fn stage_take(&mut self, mail: Custodial<T>, now: Now) -> Ticket {
         let Custodial { item, verdict } = mail;
         let taken = self.check_open().and_then(|()| {
-            self.retire(now);
+            self.state.retire_spent(now);
             self.state.take(&item)
         });
         self.stage(match taken {
@@ -247,7 +247,7 @@ impl<T: Candidate> Engine<T> {
     /// Stages the reservation of `count` sequences of a stream that this node signs on.
     pub fn stage_reservation(&mut self, stream: StreamKey, count: u64, now: Now) -> Ticket {
         let reserved = self.check_open().and_then(|()| {
-            self.retire(now);
+            self.state.retire_spent(now);
             self.state.reserve(stream, count, now)
         });
         self.stage(match reserved {
@@ -334,6 +334,10 @@ impl<T: Candidate> Engine<T> {
             Ok(()) => {
                 bump(&mut self.counters.batches);
                 add(&mut self.counters.changes, batch.changes);
+                let retired = batch.touched.retired;
+                add(&mut self.counters.retired_receiver, retired.receivers);
+                add(&mut self.counters.retired_sender, retired.senders);
+                add(&mut self.counters.custody_expired, retired.custody);
                 self.release(batch.waiting);
                 self.settle();
             }
@@ -360,13 +364,6 @@ impl<T: Candidate> Engine<T> {
             Authority::Scanned if self.pending() >= PENDING_MAX => Err(Refusal::PendingFull),
             Authority::Scanned => Ok(()),
         }
-    }
-
-    fn retire(&mut self, now: Now) {
-        let retired = self.state.retire_spent(now);
-        add(&mut self.counters.retired_receiver, retired.receivers);
-        add(&mut self.counters.retired_sender, retired.senders);
-        add(&mut self.counters.custody_expired, retired.custody);
     }
 
     fn stage(&mut self, staged: Staged<T>) -> Ticket {

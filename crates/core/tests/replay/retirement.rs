@@ -173,6 +173,7 @@ fn law_retirement_rides_in_the_batch_of_the_admission_that_triggered_it() {
     );
     assert_eq!(watched.node.engine.charged(Introducer::Own), 10);
     assert_eq!(watched.node.engine.floor().mail_ms, 0);
+    assert_eq!(watched.node.engine.counters().retired_receiver, 0);
     assert_eq!(watched.admit(item, Introducer::Own), "first");
     assert_eq!(watched.node.engine.charged(Introducer::Own), 1);
 }

@@ -71,6 +71,14 @@ impl<E> Touch<E> {
     }
 }
 
+/// What a batch lets go, for the counters.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub(super) struct Retired {
+    pub(super) receivers: u64,
+    pub(super) senders: u64,
+    pub(super) custody: u64,
+}
+
 /// Everything a batch has changed so far.
 #[derive(Debug, Clone, Default, Hash)]
 pub(super) struct Touched {
@@ -81,6 +89,7 @@ pub(super) struct Touched {
     /// Quota before the batch first charged it, of link-local streams.
     link_local: BTreeMap<StreamKey, Option<Bucket>>,
     windows: BTreeMap<(Slot, StreamKey), Option<Window>>,
+    pub(super) retired: Retired,
     writes: bool,
 }
 

@@ -36,14 +36,6 @@ pub(super) struct Use {
     pub(super) bucket: Option<Bucket>,
 }
 
-/// What retiring did, for the counters.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Retired {
-    pub(super) receivers: u64,
-    pub(super) senders: u64,
-    pub(super) custody: u64,
-}
-
 impl State {
     /// Starts a receiver stream. One that the open batch has just retired goes on counting its
     /// versions.
@@ -189,43 +181,39 @@ impl State {
 
     /// Lets go what is spent: first mail in custody, then streams. Nothing goes while the wall
     /// clock is not confirmed, and no stream while the floors cannot be raised durably.
-    pub(super) fn retire_spent(&mut self, now: Now) -> Retired {
-        let mut retired = Retired::default();
+    pub(super) fn retire_spent(&mut self, now: Now) {
         if !self.witness.confirms(now) {
-            return retired;
+            return;
         }
-        retired.custody = self.expire_custody(now);
+        self.expire_custody(now);
         let floor = RecordId::Floor.name();
         if self.tables.unrestorable.contains_key(&floor) {
-            return retired;
+            return;
         }
         while let Some(stream) = self.spent_receiver(now) {
             let held = self.tables.receivers.get(&stream);
             self.open.receiver(stream, held).write(None);
             self.tables.put_receiver(stream, None);
             self.raise_floor(now.wall_ms, 0);
-            retired.receivers += 1;
+            self.open.retired.receivers += 1;
         }
         while let Some((stream, end)) = self.spent_sender(now) {
             let held = self.tables.senders.get(&stream);
             self.open.sender(stream, held).write(None);
             self.tables.put_sender(stream, None);
             self.raise_floor(0, end);
-            retired.senders += 1;
+            self.open.retired.senders += 1;
         }
-        retired
     }
 
-    fn expire_custody(&mut self, now: Now) -> u64 {
-        let mut expired = 0;
+    fn expire_custody(&mut self, now: Now) {
         while let Some(&(spent_ms, stream, sequence)) = self.tables.custody.first() {
             let op = Op::LeaveCustody { sequence };
             if spent_ms >= now.wall_ms || self.change_receiver(stream, op, None).is_err() {
                 break;
             }
-            expired += 1;
+            self.open.retired.custody += 1;
         }
-        expired
     }
 
     fn spent_receiver(&mut self, now: Now) -> Option<StreamKey> {
