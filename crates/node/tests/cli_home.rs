@@ -182,6 +182,7 @@ fn cli_every_command_has_help_with_an_example() {
         &["watch"],
         &["demo"],
         &["bounds"],
+        &["explain"],
         &["replay"],
         &["replay", "list"],
         &["replay", "show"],

@@ -85,6 +85,9 @@ pub(super) enum Command {
     /// Asks the running node; without one, counts what the store holds.
     #[command(after_help = "Example: overlane bounds --json")]
     Bounds,
+    /// Say what an error code means, and what to do; without one, all of them
+    #[command(after_help = "Example: overlane explain replay/fork")]
+    Explain(Explain),
     /// Three nodes in one process show every verdict over real WebRTC on loopback
     #[command(after_help = "Example: overlane demo --json")]
     Demo,
@@ -229,6 +232,15 @@ pub(super) struct Send {
         conflicts_with_all = ["did", "text", "file", "namespace", "class"]
     )]
     pub(super) signed: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Explain {
+    /// The code, as an error shows it
+    pub(super) code: Option<String>,
+    /// Print the page of the documentation
+    #[arg(long, conflicts_with = "code")]
+    pub(super) page: bool,
 }
 
 #[derive(Debug, Args)]

@@ -4,10 +4,10 @@
 mod args;
 mod bounds;
 mod demo;
+mod explain;
 mod identity;
 mod output;
 mod peers;
-mod remedy;
 mod replay;
 mod run;
 mod send;
@@ -45,6 +45,7 @@ fn run(Cli { global, command }: Cli) -> ExitCode {
     // What needs no home does without one.
     match &command {
         Command::Demo => return output.end(demo::demo(&output)),
+        Command::Explain(asked) => return output.end(explain::explain(asked, &output)),
         Command::Replay(Replay::Forks(Forks {
             check: Some(CheckForks::Verify { file }),
             ..
@@ -73,6 +74,7 @@ fn run(Cli { global, command }: Cli) -> ExitCode {
         Command::Watch(watch) => watch::watch(&home, &watch, &output),
         Command::Replay(asked) => replay::replay(&home, &asked, &output),
         Command::Bounds => bounds::bounds(&home, &output),
+        Command::Explain(asked) => explain::explain(&asked, &output),
         Command::Demo => demo::demo(&output),
     };
     output.end(ended)

@@ -9,7 +9,7 @@ use overlane_node::api::ClientError;
 use serde::Serialize;
 use serde_json::json;
 
-use super::remedy::remedy;
+use super::explain::to_do;
 
 /// Where the answers go, and how.
 #[derive(Debug, Clone)]
@@ -64,7 +64,7 @@ impl Output {
         if failure.code == READER_GONE {
             return ExitCode::SUCCESS;
         }
-        let next = remedy(&failure.code, &self.overlane);
+        let next = to_do(&failure.code, &self.overlane);
         // Nothing is left to tell about a failure to show a failure.
         let _ = if self.json {
             self.failure_as_json(failure, next.as_deref())
@@ -124,10 +124,10 @@ impl Failure {
 
     fn of_output(cause: &io::Error) -> Self {
         if cause.kind() == ErrorKind::BrokenPipe {
-            return Self::new(READER_GONE, Fault::Usage, "");
+            return Failure::new(READER_GONE, Fault::Usage, "");
         }
         let message = format!("write to standard output: {cause}");
-        Self::new("cli/output", Fault::Usage, message)
+        Failure::new("cli/output", Fault::Usage, message)
     }
 }
 

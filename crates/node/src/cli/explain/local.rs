@@ -1,0 +1,221 @@
+//! What goes wrong on this machine: the command, the home, the local API, the node as a whole.
+
+use super::{Entry, NOTHING, entry};
+
+pub(super) const ENTRIES: &[Entry] = &[
+    entry(
+        "api/bad_destination",
+        "Text that names no node was given as a destination.",
+        "the other node shows its Did: overlane id",
+    ),
+    entry(
+        "api/bad_peer_url",
+        "Text that is no address of a node was given as a peer.",
+        "the other node's overlane run shows its URL, as http://HOST:PORT",
+    ),
+    entry(
+        "api/bad_request",
+        "The local API was sent a body that its path does not take.",
+        "see the API's types in the documentation of overlane_node::api",
+    ),
+    entry(
+        "api/broken",
+        "The running node's answer broke off, or was none.",
+        "see whether the node still runs: `{overlane} status`; its log says why it ended",
+    ),
+    entry(
+        "api/namespace_too_long",
+        "The name of an application protocol has at most 64 bytes.",
+        "give a shorter one",
+    ),
+    entry(
+        "api/no_such_request",
+        "The local API answers no such path, or not with this method.",
+        "see the API's paths in the documentation of overlane_node::api",
+    ),
+    entry(
+        "api/not_hex",
+        "A field of the request is not hexadecimal.",
+        NOTHING,
+    ),
+    entry(
+        "api/not_running",
+        "No node runs on this home.",
+        "start it in another terminal: `{overlane} run`",
+    ),
+    entry(
+        "api/not_watching",
+        "Messages are taken by the one who watches.",
+        "watch first: `{overlane} watch`",
+    ),
+    entry(
+        "api/stopping",
+        "The node is shutting down and takes no more requests.",
+        "start it again: `{overlane} run`",
+    ),
+    entry(
+        "api/watched",
+        "Somebody else takes this node's messages; one watcher at a time does.",
+        "end the other `{overlane} watch` first",
+    ),
+    entry(
+        "cli/no_randomness",
+        "The platform gave no random bytes for a key.",
+        "try again; if it stays so, the platform's random source is broken",
+    ),
+    entry(
+        "cli/no_runtime",
+        "The platform gave the process no event queue.",
+        "see the limits of open files and processes: ulimit -a",
+    ),
+    entry(
+        "cli/no_signals",
+        "The platform let the process listen to no signals.",
+        "see the limits of the service or container it runs in",
+    ),
+    entry(
+        "cli/output",
+        "Standard output could not be written.",
+        "see where it is redirected to, and the room left there",
+    ),
+    entry(
+        "cli/read",
+        "A file that was named cannot be read.",
+        "see its path and its permissions",
+    ),
+    entry(
+        "cli/too_large",
+        "The body, or the file, is larger than one message may be.",
+        "send less, or several messages",
+    ),
+    entry(
+        "cli/unknown_code",
+        "There is no such code.",
+        "see them all: overlane explain",
+    ),
+    entry(
+        "cli/usage",
+        "What was typed is not understood.",
+        "see the command's --help",
+    ),
+    entry(
+        "cli/write",
+        "A file that was named cannot be written.",
+        "see its path, its permissions and the room left there",
+    ),
+    entry(
+        "demo/delegatee",
+        "The demo could not make a second delegatee.",
+        NOTHING,
+    ),
+    entry(
+        "demo/folder",
+        "The demo could not make its temporary folder.",
+        "see the room in the folder for temporary files, or set TMPDIR",
+    ),
+    entry(
+        "demo/no_evidence",
+        "A node of the demo kept no evidence of a fork that it saw.",
+        NOTHING,
+    ),
+    entry(
+        "demo/no_verdict",
+        "A node of the demo gave no verdict in time.",
+        "try again on a machine that is less busy; loopback must not be filtered",
+    ),
+    entry(
+        "demo/stopped",
+        "A node of the demo is not running.",
+        NOTHING,
+    ),
+    entry(
+        "home/already_initialised",
+        "There is an account in this home, and a key is never written over.",
+        "see who it is: `{overlane} id`; for another node, name another folder with --home",
+    ),
+    entry(
+        "home/config",
+        "The configuration has a mistake in the line that is named.",
+        "mend that line, or take it away to get the default",
+    ),
+    entry(
+        "home/in_use",
+        "Another process has this home: one daemon at a time does.",
+        "stop that process first, or name another folder with --home",
+    ),
+    entry(
+        "home/io",
+        "A file of the home could not be read or written.",
+        "see that the folder is there, is yours, and its disk is well",
+    ),
+    entry(
+        "home/key_invalid",
+        "The key file holds no key pair.",
+        "put the file back from a backup; without it the account is lost",
+    ),
+    entry(
+        "home/key_mode",
+        "Others on this machine can read or write the key file.",
+        "if nobody else can have read it: chmod 600 on that file",
+    ),
+    entry(
+        "home/key_owner",
+        "The key file belongs to another user.",
+        "run as the user that owns it, or give the file back to yourself with chown",
+    ),
+    entry(
+        "home/not_initialised",
+        "There is no node in this home.",
+        "make one: `{overlane} init`",
+    ),
+    entry(
+        "home/nowhere",
+        "The environment names no place for a home.",
+        "name a folder: --home DIR, or OVERLANE_HOME",
+    ),
+    entry(
+        "home/socket_path_too_long",
+        "The path of the local API's socket is longer than the platform can bind.",
+        "name a folder with a shorter path: --home DIR",
+    ),
+    entry(
+        "node/closed",
+        "The node has shut down.",
+        "start it again: `{overlane} run`",
+    ),
+    entry(
+        "node/delegation",
+        "No delegation can be made with this life.",
+        "give a life of at most 30 days",
+    ),
+    entry(
+        "node/listen",
+        "The node cannot listen at the address.",
+        "give an address of this machine: `{overlane} run --listen 127.0.0.1:0`",
+    ),
+    entry(
+        "node/listen_in_use",
+        "Another program listens at the address.",
+        "listen on another port: `{overlane} run --listen 127.0.0.1:0`",
+    ),
+    entry(
+        "node/no_account",
+        "A node was built without an account.",
+        "give the builder one",
+    ),
+    entry(
+        "node/peers_full",
+        "The node stays linked to as many peers as it may.",
+        "drop one: `{overlane} peer drop URL`",
+    ),
+    entry(
+        "node/random",
+        "The platform gave no random bytes.",
+        "try again; if it stays so, the platform's random source is broken",
+    ),
+    entry(
+        "node/thread",
+        "The platform started no thread.",
+        "see the limits of the service or container it runs in",
+    ),
+];

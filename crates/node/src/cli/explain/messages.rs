@@ -1,0 +1,401 @@
+//! What goes wrong with messages: their bytes, their proofs, their place in a stream, its record.
+
+use super::{Entry, NOTHING, THEIRS, entry};
+
+pub(super) const ENTRIES: &[Entry] = &[
+    entry(
+        "cbor/indefinite",
+        "A length was left open; every length is definite here.",
+        THEIRS,
+    ),
+    entry(
+        "cbor/invalid",
+        "A value is outside of what its field may hold.",
+        THEIRS,
+    ),
+    entry(
+        "cbor/key_order",
+        "Keys of a map do not ascend, or one comes twice.",
+        THEIRS,
+    ),
+    entry(
+        "cbor/length",
+        "A structure has another number of fields than it should.",
+        THEIRS,
+    ),
+    entry("cbor/malformed", "No item begins with such a byte.", THEIRS),
+    entry(
+        "cbor/not_shortest",
+        "A number or a length is not in its shortest form.",
+        THEIRS,
+    ),
+    entry(
+        "cbor/not_used",
+        "Tags and unassigned simple values are not used here.",
+        THEIRS,
+    ),
+    entry("cbor/not_utf8", "Text is not UTF-8.", THEIRS),
+    entry(
+        "cbor/over_bound",
+        "A list or a text is longer than its bound.",
+        THEIRS,
+    ),
+    entry(
+        "cbor/too_deep",
+        "Containers nest deeper than the bound.",
+        THEIRS,
+    ),
+    entry(
+        "cbor/too_long",
+        "A length is longer than what is left of the input.",
+        THEIRS,
+    ),
+    entry("cbor/trailing", "Something follows the value.", THEIRS),
+    entry("cbor/truncated", "The input ends inside an item.", THEIRS),
+    entry(
+        "cbor/unexpected",
+        "Another kind of value was expected.",
+        THEIRS,
+    ),
+    entry(
+        "delegation/bad_signature",
+        "The account, or the delegatee itself, did not sign the delegation.",
+        THEIRS,
+    ),
+    entry(
+        "delegation/expired",
+        "The delegation's life is over.",
+        "the other node makes a new one by itself; if it does not, see both clocks",
+    ),
+    entry(
+        "delegation/from_the_future",
+        "The delegation was issued later than this clock says it is.",
+        "see both clocks: they may differ by three seconds",
+    ),
+    entry(
+        "delegation/life_too_long",
+        "The delegation lives longer than any may.",
+        THEIRS,
+    ),
+    entry(
+        "delegation/wrong_network",
+        "The delegation is for another network.",
+        "give both nodes the same network in config.toml",
+    ),
+    entry(
+        "delegation/wrong_possession",
+        "The delegatee did not prove that it holds its key.",
+        THEIRS,
+    ),
+    entry(
+        "fork/apart_streams",
+        "The two headers are of two streams, or of two sequences: no fork.",
+        NOTHING,
+    ),
+    entry(
+        "fork/not_the_destination",
+        "The evidence is reported by another node than the stream's destination.",
+        NOTHING,
+    ),
+    entry(
+        "fork/same_transaction",
+        "Both headers are of one transaction: no fork.",
+        NOTHING,
+    ),
+    entry("frame/oversized", "A frame is larger than 64 KiB.", THEIRS),
+    entry(
+        "frame/unknown_marker",
+        "A frame begins with no marker of this protocol.",
+        THEIRS,
+    ),
+    entry(
+        "identity/malformed_key",
+        "Bytes are no Ed25519 or secp256k1 key in its one form.",
+        NOTHING,
+    ),
+    entry(
+        "identity/not_did_key",
+        "Text is no did:key of a kind in use.",
+        "the other node shows its did:key: overlane id",
+    ),
+    entry(
+        "identity/weak_key",
+        "A signature under this key would prove nothing.",
+        THEIRS,
+    ),
+    entry(
+        "payload/bad_signature",
+        "The origin, the hop or the reporter did not sign what came.",
+        THEIRS,
+    ),
+    entry(
+        "payload/expired",
+        "The proof's life is over.",
+        "send again, so that it is signed anew; if it just was, see both clocks",
+    ),
+    entry(
+        "payload/from_the_future",
+        "The proof was issued later than this clock says it is.",
+        "see both clocks: they may differ by three seconds",
+    ),
+    entry(
+        "payload/life_too_long",
+        "The proof lives longer than any may.",
+        THEIRS,
+    ),
+    entry(
+        "payload/malformed",
+        "The frame is no payload in its one form.",
+        THEIRS,
+    ),
+    entry(
+        "payload/not_payload",
+        "A link control frame came where a payload was expected.",
+        THEIRS,
+    ),
+    entry(
+        "payload/orphaned",
+        "The link went down before what it brought was admitted, and too much waits already.",
+        "offer it again",
+    ),
+    entry(
+        "payload/unknown_delegation",
+        "The frame refers to a delegation that this node does not know.",
+        "offer it again: the delegation then comes with it",
+    ),
+    entry(
+        "payload/verifier_stopped",
+        "Verification of the frame ended without an answer.",
+        "offer it again; if it stays so, restart the node",
+    ),
+    entry(
+        "payload/wrong_destination",
+        "The transaction is for another node, which this one cannot reach.",
+        "link to the destination itself",
+    ),
+    entry(
+        "payload/wrong_hop",
+        "The link's peer passed on what another hop signed.",
+        THEIRS,
+    ),
+    entry(
+        "payload/wrong_lane",
+        "The message's class is another than its lane's.",
+        THEIRS,
+    ),
+    entry(
+        "replay/clock_suspect",
+        "This clock is behind an instant at which streams were retired, and no peer confirms it.",
+        "set the clock right",
+    ),
+    entry(
+        "replay/evidence_too_large",
+        "The evidence of a fork is larger than any may be.",
+        NOTHING,
+    ),
+    entry(
+        "replay/expired",
+        "The proof was over when it came to be admitted.",
+        "send again, so that it is signed anew",
+    ),
+    entry(
+        "replay/fork",
+        "Another transaction was admitted under this sequence: the origin signed two.",
+        "if the account is yours: it signs in two places, or an old backup of its store is in use; `{overlane} replay forks` has the evidence",
+    ),
+    entry(
+        "replay/fork_log_full",
+        "The store keeps as much evidence of forks as it may.",
+        "export it, then clear what was exported: `{overlane} replay forks --export DIR`",
+    ),
+    entry(
+        "replay/link_local_streams_full",
+        "A connection has as many link-local streams as it may.",
+        NOTHING,
+    ),
+    entry(
+        "replay/no_store",
+        "There is no replay store in this home yet.",
+        "the first `{overlane} run` makes one",
+    ),
+    entry(
+        "replay/not_in_custody",
+        "The mail was taken already, or was spent before.",
+        NOTHING,
+    ),
+    entry(
+        "replay/pending_full",
+        "As many admissions and sends wait for the store as may.",
+        "wait; if it stays so, the disk is too slow",
+    ),
+    entry(
+        "replay/quota_bytes",
+        "The stream brought more bytes a second than it may.",
+        "send slower; an honest node paces itself",
+    ),
+    entry(
+        "replay/quota_messages",
+        "The stream brought more messages a second than it may.",
+        "send slower; an honest node paces itself",
+    ),
+    entry(
+        "replay/quota_over_burst",
+        "One message is larger than the quota ever allows.",
+        "send less in one message",
+    ),
+    entry(
+        "replay/quota_records",
+        "As many streams are active as quota is kept for.",
+        "try again later",
+    ),
+    entry(
+        "replay/relay_custody_full",
+        "As many mails wait for their application as may.",
+        "take them: `{overlane} watch`",
+    ),
+    entry(
+        "replay/replay",
+        "The very same transaction was admitted before.",
+        "nothing: this is the protection at work",
+    ),
+    entry(
+        "replay/reservation_size",
+        "More sequences were asked for at once than may be.",
+        NOTHING,
+    ),
+    entry(
+        "replay/sender_streams_full",
+        "This node sends on as many streams as it may.",
+        "wait until some are spent: about ten minutes after their last message, seven days for applications",
+    ),
+    entry(
+        "replay/sequences_exhausted",
+        "The stream has no sequence left.",
+        NOTHING,
+    ),
+    entry(
+        "replay/spent_mail",
+        "The mail's stream may be one that was retired.",
+        NOTHING,
+    ),
+    entry(
+        "replay/stale",
+        "The sequence is below the stream's window of 32.",
+        "nothing: it came too late, and this node can no longer tell whether it came before",
+    ),
+    entry(
+        "replay/storage_unavailable",
+        "The node has no replay store, so it neither sends nor admits.",
+        "give it one; there is no such store in memory",
+    ),
+    entry(
+        "replay/store_failed",
+        "The store did not make something durable; nothing was admitted or reserved.",
+        "see the disk, then restart the node: it scans the store",
+    ),
+    entry(
+        "replay/stream_share_full",
+        "Whoever brought this new stream has used up its share of the table.",
+        "wait until some of its streams are spent; `{overlane} bounds` shows the shares",
+    ),
+    entry(
+        "replay/stream_unavailable",
+        "The stream's record does not restore, so nothing of it is admitted or signed.",
+        "stop the node; `{overlane} replay verify` says what is wrong, `{overlane} replay clear NAME` what starting again costs",
+    ),
+    entry(
+        "send/not_signed",
+        "The bytes to offer again are no signed message.",
+        "give a file that `{overlane} send --keep FILE` wrote",
+    ),
+    entry(
+        "send/to_itself",
+        "The destination is this node itself.",
+        "give another node's Did",
+    ),
+    entry(
+        "send/too_many_pending",
+        "As many sends are on their way as may.",
+        "wait for one of them",
+    ),
+    entry(
+        "send/unreachable",
+        "No link leads to the destination.",
+        "stay linked to it: `{overlane} peer add URL`; see the links: `{overlane} peer list`",
+    ),
+    entry(
+        "sign/life_too_long",
+        "The proof's life is longer than any may be.",
+        NOTHING,
+    ),
+    entry(
+        "sign/not_message",
+        "The data to sign is no message.",
+        NOTHING,
+    ),
+    entry(
+        "sign/oversized",
+        "The message is larger than one frame carries.",
+        "send less in one message",
+    ),
+    entry(
+        "sign/too_many_hops",
+        "The hop budget is larger than any may be.",
+        NOTHING,
+    ),
+    entry(
+        "sign/unresolved_delegation",
+        "A transaction is carried on only with its delegation.",
+        NOTHING,
+    ),
+    entry(
+        "store/bad_record",
+        "The store was to change a record that it cannot trust.",
+        "stop the node and see: `{overlane} replay verify`",
+    ),
+    entry(
+        "store/budget_exhausted",
+        "The store's budget is used up; nothing is evicted to make room.",
+        "`{overlane} replay verify` shows what it holds",
+    ),
+    entry(
+        "store/damaged",
+        "The store is damaged so that it cannot be told which records are.",
+        "put it back from where it was whole, or start with a new one: that resets every stream",
+    ),
+    entry(
+        "store/full",
+        "The disk, or a quota, is full.",
+        "free space, then restart the node",
+    ),
+    entry(
+        "store/io",
+        "The platform refused to read or write the store.",
+        "see that the folder is there, is yours, and its disk is well; then `{overlane} run`",
+    ),
+    entry(
+        "store/locked",
+        "Another process has the store open.",
+        "stop that process first",
+    ),
+    entry(
+        "store/poisoned",
+        "Something did not become durable before; until the store is scanned again nothing does.",
+        "see the disk, then restart the node",
+    ),
+    entry(
+        "store/record_too_large",
+        "A record is larger than any may be.",
+        NOTHING,
+    ),
+    entry(
+        "store/unknown_record",
+        "The store holds no record of this name.",
+        "see the names: `{overlane} replay list`",
+    ),
+    entry(
+        "store/wrong_kind",
+        "The folder holds a store of another kind, or none.",
+        "name that kind of store in config.toml; a store is never converted",
+    ),
+];
