@@ -279,17 +279,45 @@ async fn the_head_of_a_request_is_bounded() {
     assert!(!response.starts_with(b"HTTP/1.1 200"));
 }
 
+/// Whom a listener of these tests takes a client on this machine for.
+fn source(address: IpAddr) -> Source {
+    Source::V4(match address {
+        IpAddr::V4(address) => address.octets(),
+        IpAddr::V6(_) => [0; 4],
+    })
+}
+
+/// The listener says where an offer comes from, and the handshakes are charged for it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_offer_is_charged_to_where_it_came_from() {
+    let config = LinkConfig {
+        handshakes_max: 2,
+        ..LinkConfig::default()
+    };
+    let mut b = Node::with(Identity::new(2), config).await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    b.url = format!("http://{}", listener.local_addr().unwrap());
+    let (routes, limits) = (router(b.links.clone()), ServerLimits::default());
+    tokio::spawn(serve_sources(
+        listener,
+        routes,
+        limits,
+        source,
+        std::future::pending(),
+    ));
+    let offer = async |seed| {
+        let offer = super::signalling::offer_of(&Identity::new(seed)).await;
+        request("content-type: application/cbor\r\n", &offer.to_bytes())
+    };
+    assert_eq!(ask(&b, offer(3).await).await.0, StatusCode::OK);
+    let expected = (503, "link/share_full".to_owned());
+    assert_eq!(refused(&b, offer(4).await).await, expected);
+}
+
 /// One source with all connections that it can get keeps nobody else away.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn law_a_source_that_opens_connections_leaves_places_to_others() {
     let limits = patient(|limits| limits.connections_max = 4);
-    // Whom the listener takes a client on this machine for.
-    fn source(address: IpAddr) -> Source {
-        Source::V4(match address {
-            IpAddr::V4(address) => address.octets(),
-            IpAddr::V6(_) => [0; 4],
-        })
-    }
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let go = Arc::new(Semaphore::new(1));
