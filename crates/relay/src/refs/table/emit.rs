@@ -278,16 +278,20 @@ impl Tx<'_> {
         if link.head.get().exports >= link.limits.exports {
             return Err(SendError::TableFull(group.link));
         }
-        let head = link.head.change();
-        let number = head.next_object;
-        if !reuse {
-            head.next_object += 1;
-        }
-        let id = Id {
+        let name = |number| Id {
             kind: Kind::Object,
             by: By::Us,
             number,
         };
+        let next = link.head.get().next_object;
+        let number = if reuse {
+            let free = |&number: &u64| !link.entries.contains(&name(number));
+            (1..next).find(free).unwrap_or(next)
+        } else {
+            next
+        };
+        link.head.change().next_object = next.max(number + 1);
+        let id = name(number);
         let mut entry = Entry::new(object.into(), Way::Export, seq);
         let taken_back = revoked.filter(|_| !silent);
         if let Some((hardness, reason)) = taken_back {
@@ -314,12 +318,15 @@ impl Tx<'_> {
 
     /// S4: the peer will be told what it becomes.
     fn mention_open(&mut self, group: &mut Group, promise: LocalPromise) -> Result<Id, SendError> {
+        let bump = !self.is(Mutant::NoPromiseBump);
         let seq = group.seq;
         let link = self
             .link_mut(group.link)
             .ok_or(SendError::NoLink(group.link))?;
         if let Some(&id) = link.by_local.get(&promise.into()) {
-            link.entries.update(&id, |entry| entry.last_mentioned = seq);
+            if bump {
+                link.entries.update(&id, |entry| entry.last_mentioned = seq);
+            }
             return Ok(id);
         }
         let entry = Entry::new(promise.into(), Way::Promise, seq);
@@ -454,14 +461,12 @@ impl Tx<'_> {
 
     /// S8. What cannot be written within the bounds of a frame breaks the promise for this peer.
     fn emit_resolution(&mut self, link: LinkId, promise: LocalPromise) -> Result<(), SendError> {
-        let mention = !self.is(Mutant::ResolveIsNoMention);
         let at_once = self.is(Mutant::RetireAtOnce);
         let retire = |tx: &mut Self, group: &mut Group| {
             let seq = group.seq;
             let table = tx.link_mut(link)?;
             let id = *table.by_local.get(&promise.into())?;
-            let before = table.entries.get(&id)?.last_mentioned;
-            table.retire(id, if mention { seq } else { before });
+            table.retire(id, seq);
             if at_once {
                 tx.forget_promise(link, id);
             }

@@ -38,7 +38,7 @@ pub use local::Source;
 pub use mutant::{Mutant, Mutants};
 pub use names::{LinkId, Local, LocalObject, LocalPromise};
 pub use step::{Counts, Event, Step, Transmit};
-pub use view::{LinkView, ObjectState, PromiseState};
+pub use view::{LinkView, Name, ObjectState, PromiseState};
 
 use super::limits::Limits;
 use link::LinkTable;

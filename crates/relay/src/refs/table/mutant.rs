@@ -39,8 +39,8 @@ pub enum Mutant {
     AckAcrossGap,
     /// The first part of a split answer acknowledges.
     FirstPartAcks,
-    /// A RESOLVE does not count as a mention of its promise.
-    ResolveIsNoMention,
+    /// A repeated mention of a promise is not recorded.
+    NoPromiseBump,
     /// A promise is dropped while messages that the peer sent to it may be on their way.
     DropInFlight,
     /// Others are told an outcome while earlier messages may still come back.

@@ -43,9 +43,10 @@ impl Tables {
         }
         let table = self.links.get(&link)?;
         let head = table.head.get();
-        let Ok(Frame::Numbered(_)) = Frame::from_bytes(bytes) else {
-            return None;
-        };
+        match Frame::from_bytes(bytes) {
+            Ok(Frame::Numbered(frame)) if frame.seq == Some(Seq(head.recv.0 + 1)) => {}
+            _ => return None,
+        }
         let ack = Frame::AckOnly(AckOnly {
             epoch: table.epoch,
             after: head.sent,

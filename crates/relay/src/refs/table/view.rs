@@ -2,9 +2,9 @@
 
 use super::Tables;
 use super::link::{Pending, Way};
-use super::local::{Decider, Owner, State};
+use super::local::{Decider, Owner, Promise, State};
 use super::names::{LinkId, Local, LocalObject, LocalPromise};
-use crate::refs::wire::{Epoch, Hardness, Outcome, Reason, Seq};
+use crate::refs::wire::{Epoch, Hardness, Outcome, Reason, Seq, WireId};
 
 /// What an object is to this node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -57,7 +57,46 @@ pub struct LinkView {
     pub due: usize,
 }
 
+/// A name that a reference has on a link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Name {
+    /// As a frame of ours writes it.
+    pub id: WireId,
+    /// What is behind it.
+    pub local: Local,
+    /// Whether messages to it come here: an object of this side, or a promise it decides.
+    pub ours: bool,
+    /// Whether the object was taken back, and why.
+    pub revoked: Option<Reason>,
+}
+
 impl Tables {
+    /// The names on a link, in order.
+    pub fn names(&self, link: LinkId) -> impl Iterator<Item = Name> {
+        let tables = self.links.get(&link).into_iter();
+        let entries = tables.flat_map(|table| table.entries.iter());
+        entries.map(move |(id, entry)| {
+            let (ours, revoked) = match entry.local {
+                Local::Object(object) => {
+                    let row = self.objects.get(&object);
+                    let revoked = row.and_then(|row| row.revoked);
+                    (entry.way == Way::Export, revoked.map(|(_, reason)| reason))
+                }
+                Local::Promise(promise) => {
+                    let row = self.promises.get(&promise);
+                    let decider = row.and_then(Promise::decider);
+                    (decider != Some(Decider::Link(link)), None)
+                }
+            };
+            Name {
+                id: id.written(),
+                local: entry.local,
+                ours,
+                revoked,
+            }
+        })
+    }
+
     /// What an object is, if it is known.
     pub fn object(&self, object: LocalObject) -> Option<ObjectState> {
         let row = self.objects.get(&object)?;
