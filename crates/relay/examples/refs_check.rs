@@ -54,7 +54,7 @@ fn clean(name: &str, found: &Found) -> bool {
 }
 
 fn caught(name: &str, mutants: &[overlane_relay::refs::table::Mutant], bound: usize) -> bool {
-    let sizes = [(2, 2), (3, 3), (4, 3)];
+    let sizes = [(2, 2), (3, 2), (3, 3)];
     for (owner, other) in sizes {
         for case in honest(Size { owner, other }) {
             let found = (case.run)(mutants, bound.min(400_000));

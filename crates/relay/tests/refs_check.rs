@@ -30,10 +30,9 @@ fn law_no_interleaving_of_honest_nodes_breaks_an_invariant() {
 #[test]
 fn law_every_broken_rule_is_noticed() {
     for &(name, mutants) in MUTANTS {
-        let cases = honest(Size { owner: 2, other: 2 });
-        let caught = cases
-            .iter()
-            .any(|case| (case.run)(mutants, STATES_MAX).broken.is_some());
+        let sizes = [(2, 2), (3, 2)].map(|(owner, other)| Size { owner, other });
+        let mut cases = sizes.into_iter().flat_map(honest);
+        let caught = cases.any(|case| (case.run)(mutants, STATES_MAX).broken.is_some());
         assert!(caught, "not noticed: {name}");
     }
 }

@@ -8,6 +8,7 @@
     reason = "a test fails by panicking"
 )]
 
+#[allow(dead_code, reason = "one of the harnesses is used here")]
 #[path = "../fuzz/harness.rs"]
 mod harness;
 

@@ -13,10 +13,13 @@ pub struct Size {
     pub other: u8,
 }
 
+/// Walks a model with these rules broken, as far as so many states.
+type Run = Box<dyn Fn(&[Mutant], usize) -> Found>;
+
 /// One model by its name.
 pub struct Case {
     pub name: &'static str,
-    pub run: Box<dyn Fn(&[Mutant], usize) -> Found>,
+    pub run: Run,
 }
 
 fn objects(name: &'static str, budgets: &[u8], faults: u8, acks: bool) -> Case {

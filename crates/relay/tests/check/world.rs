@@ -315,7 +315,7 @@ impl World {
             }
         }
         let mut left = String::new();
-        for (&(at, peer), _) in &world.channels {
+        for &(at, peer) in world.channels.keys() {
             let view = world.nodes[at].tables.link(link_to(peer));
             left += &format!(" node {at}: {view:?}");
         }

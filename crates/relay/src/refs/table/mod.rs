@@ -19,6 +19,7 @@ mod audit;
 mod collect;
 mod emit;
 mod epoch;
+mod flush;
 mod link;
 mod local;
 mod mutant;
