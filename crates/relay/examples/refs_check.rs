@@ -20,7 +20,7 @@
 mod check;
 
 use check::explore::Found;
-use check::suite::{MUTANTS, Size, honest, hostile};
+use check::suite::{BROKEN, Broken, Size, honest, hostile};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -36,8 +36,8 @@ fn main() -> ExitCode {
         failed |= !clean(case.name, &(case.run)(&[], bound));
     }
     failed |= !clean("a hostile peer", &hostile(size.owner.min(3), bound));
-    for &(name, mutants) in MUTANTS {
-        failed |= !caught(name, mutants, bound);
+    for broken in BROKEN {
+        failed |= !caught(broken, bound);
     }
     if failed {
         return ExitCode::FAILURE;
@@ -53,22 +53,17 @@ fn clean(name: &str, found: &Found) -> bool {
     found.broken.is_none()
 }
 
-fn caught(name: &str, mutants: &[overlane_relay::refs::table::Mutant], bound: usize) -> bool {
-    let sizes = [(2, 2), (3, 2), (3, 3)];
-    for (owner, other) in sizes {
-        for case in honest(Size { owner, other }) {
-            let found = (case.run)(mutants, bound.min(400_000));
-            if let Some((error, trace)) = found.broken {
-                let steps = trace.len();
-                println!(
-                    "broken rule \"{name}\": caught in {steps} steps by {}: {error}",
-                    case.name
-                );
-                println!("    {}", trace.join("\n    "));
-                return true;
-            }
-        }
-    }
-    println!("broken rule \"{name}\": NOT CAUGHT");
-    false
+fn caught(broken: &Broken, bound: usize) -> bool {
+    let Some((error, trace)) = broken.look(bound) else {
+        println!("broken rule \"{}\": NOT NOTICED", broken.name);
+        return false;
+    };
+    println!(
+        "broken rule \"{}\": noticed in {} steps by {}: {error}\n    {}",
+        broken.name,
+        trace.len(),
+        broken.noticed_by,
+        trace.join("\n    ")
+    );
+    true
 }

@@ -66,6 +66,15 @@ fn plain(budgets: &[u8], outcomes: &[Become]) -> Promises {
     }
 }
 
+const OBJECTS: &str = "objects";
+const OBJECT_FAULTS: &str = "objects, faults";
+const COME_BACK: &str = "promises that come back";
+const OUTCOMES: &str = "promises and what they become";
+const DROPPED: &str = "promises that are dropped";
+const PASSED_ON: &str = "promises that are passed on";
+const THREE_NODES: &str = "promises, three nodes";
+const FAULTS: &str = "promises, faults";
+
 /// The models of honest nodes.
 pub fn honest(size: Size) -> Vec<Case> {
     let Size { owner, other } = size;
@@ -74,23 +83,20 @@ pub fn honest(size: Size) -> Vec<Case> {
         other.saturating_sub(1).max(1),
     );
     vec![
-        objects("objects", &[owner, other], 0, false),
+        objects(OBJECTS, &[owner, other], 0, false),
         objects("objects, acknowledged alone", &[less, fewer], 0, true),
         objects("objects, three nodes", &[less, 1, fewer], 0, false),
-        objects("objects, faults", &[less, fewer], 2, true),
+        objects(OBJECT_FAULTS, &[less, fewer], 2, true),
+        promises(COME_BACK, plain(&[other, owner], &[Become::Door(0)])),
         promises(
-            "promises that come back",
-            plain(&[other, owner], &[Become::Door(0)]),
-        ),
-        promises(
-            "promises and what they become",
+            OUTCOMES,
             Promises {
                 mentions: true,
                 ..plain(&[fewer, less], &[Become::Data, Become::Own, Become::Itself])
             },
         ),
         promises(
-            "promises that are dropped",
+            DROPPED,
             Promises {
                 drops: true,
                 mentions: true,
@@ -98,7 +104,7 @@ pub fn honest(size: Size) -> Vec<Case> {
             },
         ),
         promises(
-            "promises that are passed on",
+            PASSED_ON,
             Promises {
                 passes: true,
                 drops: true,
@@ -106,11 +112,11 @@ pub fn honest(size: Size) -> Vec<Case> {
             },
         ),
         promises(
-            "promises, three nodes",
-            plain(&[fewer, 1, less], &[Become::Door(1), Become::Own]),
+            THREE_NODES,
+            plain(&[other, 1, less], &[Become::Door(1), Become::Own]),
         ),
         promises(
-            "promises, faults",
+            FAULTS,
             Promises {
                 faults: 2,
                 acks: true,
@@ -125,62 +131,123 @@ pub fn hostile(depth: u8, bound: usize) -> Found {
     explore(&Hostile::new(depth), bound)
 }
 
+/// A rule that is broken, and the model that must notice.
+pub struct Broken {
+    pub name: &'static str,
+    pub mutants: &'static [Mutant],
+    pub noticed_by: &'static str,
+}
+
+impl Broken {
+    /// Walks the model at growing sizes until it notices.
+    pub fn look(&self, bound: usize) -> Option<(String, Vec<String>)> {
+        let sizes = [(2, 2), (3, 2), (3, 3)].map(|(owner, other)| Size { owner, other });
+        let cases = sizes.into_iter().flat_map(honest);
+        let mut cases = cases.filter(|case| case.name == self.noticed_by);
+        cases.find_map(|case| (case.run)(self.mutants, bound).broken)
+    }
+}
+
+const fn broken(
+    name: &'static str,
+    mutants: &'static [Mutant],
+    noticed_by: &'static str,
+) -> Broken {
+    Broken {
+        name,
+        mutants,
+        noticed_by,
+    }
+}
+
 /// The broken rules, alone and together.
-pub const MUTANTS: &[(&str, &[Mutant])] = &[
-    (
+pub const BROKEN: &[Broken] = &[
+    broken(
         "the acknowledgement beside a DROP is stamped late",
         &[Mutant::LateStamp],
+        OBJECTS,
     ),
-    (
+    broken(
         "a drop must be newer than the mention",
         &[Mutant::StrictlyLater],
+        OBJECTS,
     ),
-    ("a repeated mention is not recorded", &[Mutant::NoBump]),
-    ("REVOKE counts as a mention", &[Mutant::RevokeMentions]),
-    (
+    broken(
+        "a repeated mention is not recorded",
+        &[Mutant::NoBump],
+        OBJECTS,
+    ),
+    broken(
+        "REVOKE counts as a mention",
+        &[Mutant::RevokeMentions],
+        OBJECTS,
+    ),
+    broken(
         "REVOKE counts as a mention, without tombstones",
         &[Mutant::RevokeMentions, Mutant::NoTombstones],
+        OBJECTS,
     ),
-    ("no tombstones", &[Mutant::NoTombstones]),
-    (
+    broken("no tombstones", &[Mutant::NoTombstones], OBJECTS),
+    broken(
         "an acknowledged soft REVOKE removes the name",
         &[Mutant::SoftDeletes],
+        OBJECTS,
     ),
-    (
+    broken(
         "a hard REVOKE removes the name at once",
         &[Mutant::HardForgets],
+        OBJECTS,
     ),
-    ("ids are used again", &[Mutant::ReuseIds]),
-    (
+    broken("ids are used again", &[Mutant::ReuseIds], OBJECTS),
+    broken(
         "a REVOKE that crosses a DROP is forgotten (the seed as written)",
         &[Mutant::TombstoneForgets],
+        OBJECTS,
     ),
-    (
+    broken(
         "a revoked object is introduced silently",
         &[Mutant::SilentIntroduction],
+        OBJECTS,
     ),
-    (
+    broken(
         "no hold after a resolution that points back",
         &[Mutant::NoHold],
+        COME_BACK,
     ),
-    ("acknowledged on receipt", &[Mutant::AckOnReceipt]),
-    (
+    broken(
+        "acknowledged on receipt",
+        &[Mutant::AckOnReceipt],
+        COME_BACK,
+    ),
+    broken(
         "a promise is retired without waiting",
         &[Mutant::RetireAtOnce],
+        COME_BACK,
     ),
-    (
+    broken(
         "an acknowledgement is believed across a gap",
         &[Mutant::AckAcrossGap],
+        FAULTS,
     ),
-    (
+    broken(
         "a repeated mention of a promise is not recorded",
         &[Mutant::NoPromiseBump],
+        DROPPED,
     ),
-    (
+    broken(
         "a promise is dropped with messages under way",
         &[Mutant::DropInFlight],
+        PASSED_ON,
     ),
-    ("others are told during a hold", &[Mutant::ToldEarly]),
-    ("no mark pass", &[Mutant::NoMarkPass]),
-    ("a duplicate is counted again", &[Mutant::DuplicatesCount]),
+    broken(
+        "others are told during a hold",
+        &[Mutant::ToldEarly],
+        THREE_NODES,
+    ),
+    broken("no mark pass", &[Mutant::NoMarkPass], OUTCOMES),
+    broken(
+        "a duplicate is counted again",
+        &[Mutant::DuplicatesCount],
+        OBJECT_FAULTS,
+    ),
 ];
