@@ -31,6 +31,8 @@ use std::sync::Arc;
 
 use overlane_core::store::{Change, Effect, Image, RecordName, RecordStore, Scan, StoreError};
 
+use overlane_core::replay::record;
+
 use crate::RECORD_BYTES_MAX;
 use crate::folder::Folder;
 use crate::mutant::broken;
@@ -100,9 +102,7 @@ impl Default for JournalConfig {
 
 /// The deltas of replay records.
 fn apply_replay_deltas(whole: &[u8], deltas: &[Vec<u8>]) -> Result<Vec<u8>, String> {
-    deltas.iter().try_fold(whole.to_vec(), |whole, delta| {
-        overlane_core::replay::record::apply(&whole, delta).map_err(|error| error.to_string())
-    })
+    record::apply_all(whole, deltas.iter().map(Vec::as_slice)).map_err(|error| error.to_string())
 }
 
 /// The journal store. Dropping it waits for a checkpoint under way and gives up the lock; what

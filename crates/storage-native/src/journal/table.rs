@@ -70,10 +70,10 @@ impl Table {
     }
 
     pub(super) fn put(&mut self, name: RecordName, entry: Entry) {
-        self.remove(name);
         let bytes = counted(entry.bytes_bound);
-        self.held_bound = self.held_bound.saturating_add(bytes);
-        self.entries.insert(name, entry);
+        let old = self.entries.insert(name, entry);
+        let old = old.map_or(0, |old| counted(old.bytes_bound));
+        self.held_bound = self.held_bound.saturating_sub(old).saturating_add(bytes);
     }
 
     pub(super) fn remove(&mut self, name: RecordName) {
