@@ -142,7 +142,7 @@ impl Recording {
             for subset in first..subsets {
                 fill(&mut kept, subset);
                 visit(replay(&kept));
-                self.torn(&pending, &mut kept, |kept| visit(replay(kept)));
+                self.torn(&pending, &settled, &mut kept, |kept| visit(replay(kept)));
             }
         } else {
             let mut chance = Seeded::new(choices.seed ^ position as u64);
@@ -163,7 +163,13 @@ impl Recording {
     }
 
     /// Each kept write torn in each way, one at a time.
-    fn torn(&self, pending: &[usize], kept: &mut [Kept], mut visit: impl FnMut(&[Kept])) {
+    fn torn(
+        &self,
+        pending: &[usize],
+        settled: &Replayed,
+        kept: &mut [Kept],
+        mut visit: impl FnMut(&[Kept]),
+    ) {
         for (at, index) in pending.iter().enumerate() {
             let is_write = matches!(
                 self.log.get(*index).map(|logged| &logged.effect),
@@ -172,7 +178,7 @@ impl Recording {
             if !is_write || kept.get(at) != Some(&Kept::Whole) {
                 continue;
             }
-            for tear in tears(self.log.get(*index)) {
+            for tear in tears(self.log.get(*index), settled) {
                 kept.iter_mut()
                     .skip(at)
                     .take(1)
@@ -207,19 +213,30 @@ impl Recording {
     }
 }
 
-/// Every part of a write of a block at most that a crash may leave; of a longer one, the six
-/// above.
-fn tears(logged: Option<&Logged>) -> Vec<Kept> {
-    let length = match logged.map(|logged| &logged.effect) {
-        Some(Effect::Write { bytes, .. }) => bytes.len(),
-        _ => 0,
+/// Every part of a write that a crash may leave, where no more than eight of its sectors
+/// change what was there; of a longer one, the six above.
+fn tears(logged: Option<&Logged>, settled: &Replayed) -> Vec<Kept> {
+    let Some(Effect::Write {
+        inode,
+        offset,
+        bytes,
+    }) = logged.map(|logged| &logged.effect)
+    else {
+        return Vec::new();
     };
-    let sectors = length.div_ceil(SECTOR_BYTES);
-    if (2..=8).contains(&sectors) {
-        let all = u8::MAX >> (8 - sectors);
-        return (0..all).map(Kept::Sectors).collect();
+    let content = settled.contents.get(inode);
+    let content = content.map_or(&[][..], |content| content.as_slice());
+    let there = content.get(*offset..).unwrap_or_default();
+    if bytes.len() > 8 * SECTOR_BYTES || there.len() < bytes.len() {
+        return TEARS.to_vec();
     }
-    TEARS.to_vec()
+    let sectors = bytes.chunks(SECTOR_BYTES).zip(there.chunks(SECTOR_BYTES));
+    let changed = sectors
+        .enumerate()
+        .filter(|(_, (new, old))| *new != old.get(..new.len()).unwrap_or_default());
+    let changed = changed.fold(0_u8, |bits, (sector, _)| bits | 1 << sector);
+    let subsets = (0..changed).filter(|bits| bits & !changed == 0);
+    subsets.map(Kept::Sectors).collect()
 }
 
 fn fill(kept: &mut [Kept], subset: u64) {
