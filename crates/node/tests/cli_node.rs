@@ -335,6 +335,7 @@ fn cli_a_torn_record_refuses_its_own_stream_and_is_kept() {
     fs::write(&record, torn).expect("torn");
 
     pair.receiver = pair.there.daemon();
+    assert_eq!(pair.receiver.up["store"]["unrestorable"], 1);
     pair.link();
     let mut watch = pair.watch();
     pair.send(&["hello again"]);

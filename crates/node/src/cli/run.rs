@@ -35,6 +35,8 @@ struct StoreUp {
     kind: &'static str,
     path: String,
     records: usize,
+    /// Records among them that do not restore: each refuses its own stream.
+    unrestorable: u64,
     held_bytes: u64,
     budget_bytes: u64,
 }
@@ -78,7 +80,9 @@ async fn daemon(
         path: summary.folder.display().to_string(),
     };
     let api = LocalApi::serve(listener, node.clone(), home.clone(), opened);
-    let up = Up::of(&node, config.network, home, &summary, config.peers);
+    let unrestorable = node.status().await?.replay.unrestorable_record;
+    let store = StoreUp::of(&summary, unrestorable);
+    let up = Up::of(&node, config.network, home, store, config.peers);
     let told = output.answer(&up, |up| up.in_words(output));
     if told.is_ok() {
         stop.asked().await;
@@ -100,12 +104,25 @@ async fn end(api: LocalApi, node: &Node) {
     node.shutdown().await;
 }
 
+impl StoreUp {
+    fn of(store: &StoreSummary, unrestorable: u64) -> Self {
+        Self {
+            kind: store.kind.name(),
+            path: store.folder.display().to_string(),
+            records: store.records,
+            unrestorable,
+            held_bytes: store.held_bytes,
+            budget_bytes: store.budget_bytes,
+        }
+    }
+}
+
 impl Up {
     fn of(
         node: &Node,
         network: NetworkId,
         home: &Home,
-        store: &StoreSummary,
+        store: StoreUp,
         peers: Vec<String>,
     ) -> Self {
         Self {
@@ -113,13 +130,7 @@ impl Up {
             identity: Identity::of(&node.account(), network),
             url: node.url().map(str::to_owned),
             home: home.dir().display().to_string(),
-            store: StoreUp {
-                kind: store.kind.name(),
-                path: store.folder.display().to_string(),
-                records: store.records,
-                held_bytes: store.held_bytes,
-                budget_bytes: store.budget_bytes,
-            },
+            store,
             peers,
         }
     }
@@ -145,6 +156,13 @@ impl Up {
             peers => peers.join(", "),
         };
         let overlane = &output.overlane;
+        let bad = match store.unrestorable {
+            0 => String::new(),
+            bad => format!(
+                "\n           {bad} of them do not restore, and their streams are refused; stop the \
+                 node, then: {overlane} replay verify"
+            ),
+        };
         format!(
             "node is up
   did      {did}
@@ -154,7 +172,7 @@ impl Up {
   url      {url}
   peers    {peers}
   home     {home}
-  store    {} in {}: {} records, {} of {} bytes
+  store    {} in {}: {} records, {} of {} bytes{bad}
 
 next, in other terminals:
   {overlane} watch                     messages as they are admitted

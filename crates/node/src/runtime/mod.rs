@@ -67,6 +67,12 @@ pub(crate) async fn start(builder: NodeBuilder) -> Result<Node, NodeError> {
         None => (None, None),
     };
     let peer = Peer::new(identity.signer(), scan, clock.now());
+    for (record, bad) in peer.engine().unrestorable() {
+        tracing::warn!(
+            %record, %bad,
+            "replay record does not restore; its stream fails closed until it is cleared"
+        );
+    }
 
     let (links, link_events) = Links::start(LinkConfig::default(), Arc::clone(&identity) as _);
     let (stop_listening, url) = match listener {
