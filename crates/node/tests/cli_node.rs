@@ -18,7 +18,7 @@ use axum::http::Method;
 use overlane_node::api::Client;
 use overlane_node::home::Home;
 use serde_json::{Value, json};
-use support::{Pair, Place, event};
+use support::{Pair, Place, Running, event};
 
 #[test]
 fn cli_run_says_who_and_where_and_ends_in_order() {
@@ -225,6 +225,44 @@ fn cli_one_watcher_at_a_time_takes_messages() {
     first.kill();
     pair.send(&["hello"]);
     assert_eq!(pair.take()["text"], "hello");
+}
+
+#[test]
+fn cli_watch_ends_in_order_with_the_node() {
+    let place = Place::with_node();
+    for (more, code) in [(&[][..], 0), (&["--count", "1"], 1)] {
+        let mut daemon = place.daemon();
+        let typed = ["watch", "--events", "--json"].iter().chain(more);
+        let mut watch = place.start(typed);
+        assert_eq!(watch.line()["event"], "watching");
+        assert_eq!(daemon.running.terminate(), Some(0));
+        let ended = watch.child.wait().expect("its end");
+        assert_eq!(ended.code(), Some(code), "{more:?}");
+    }
+}
+
+#[test]
+fn cli_what_is_private_is_private_under_any_umask() {
+    let place = Place::new();
+    let overlane = env!("CARGO_BIN_EXE_overlane");
+    let open = format!(
+        "umask 0; {overlane} init --listen 127.0.0.1:0 > /dev/null && exec {overlane} run --json"
+    );
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-c", &open]).env("OVERLANE_HOME", place.home());
+    shell
+        .env_remove("OVERLANE_LISTEN")
+        .env_remove("OVERLANE_LOG");
+    let mut daemon = Running::of(shell);
+    assert_eq!(daemon.line()["up"], true);
+    for (name, mode) in [
+        ("", 0o700),
+        ("account.key", 0o600),
+        ("overlane.sock", 0o600),
+    ] {
+        let about = fs::metadata(place.home().join(name)).expect("it is there");
+        assert_eq!(about.mode() & 0o777, mode, "{name}");
+    }
 }
 
 #[test]

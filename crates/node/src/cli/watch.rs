@@ -3,7 +3,7 @@
 use std::pin::pin;
 
 use axum::http::Method;
-use overlane_node::api::{Client, ClientError, EventLine, TakeRequest, TakenMessage};
+use overlane_node::api::{Client, ClientError, EventLine, Lines, TakeRequest, TakenMessage};
 use overlane_node::home::Home;
 
 use super::args::Watch;
@@ -31,7 +31,11 @@ pub(super) fn watch(home: &Home, watch: &Watch, output: &Output) -> Result<Done,
         while left != Some(0) {
             tokio::select! {
                 message = &mut taken => {
-                    let message: Option<TakenMessage> = message.map_err(failed)?;
+                    let message: Option<TakenMessage> = match message {
+                        Ok(message) => message,
+                        Err(error) if ended_before(&error, &mut events).await => None,
+                        Err(error) => return Err(failed(error)),
+                    };
                     let Some(message) = message else { return ended(watch) };
                     output.answer(&message, message_in_words)?;
                     left = left.map(|left| left - 1);
@@ -46,6 +50,21 @@ pub(super) fn watch(home: &Home, watch: &Watch, output: &Output) -> Result<Done,
         }
         Ok(Done::Yes)
     })
+}
+
+/// Whether a request failed only because the node had been told to stop, and took no more: then
+/// it ends its events in order, and one that was killed does not.
+async fn ended_before(error: &ClientError, events: &mut Lines) -> bool {
+    if matches!(error, ClientError::Refused(_)) {
+        return false;
+    }
+    loop {
+        match events.next::<EventLine>().await {
+            Ok(Some(_)) => {}
+            Ok(None) => return true,
+            Err(_) => return false,
+        }
+    }
 }
 
 /// The node ended in order; a count that was asked for was not reached.

@@ -89,11 +89,7 @@ impl Place {
 
     /// Starts a command whose answers are read as they come.
     pub(crate) fn start<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Running {
-        let mut command = self.command(args);
-        command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().expect("a process");
-        let lines = BufReader::new(child.stdout.take().expect("its output"));
-        Running { child, lines }
+        Running::of(self.command(args))
     }
 
     /// Starts the daemon, and waits until it says that it is up.
@@ -112,6 +108,14 @@ pub(crate) struct Running {
 }
 
 impl Running {
+    /// Starts this.
+    pub(crate) fn of(mut command: Command) -> Self {
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("a process");
+        let lines = BufReader::new(child.stdout.take().expect("its output"));
+        Self { child, lines }
+    }
+
     /// The next line, which is JSON.
     pub(crate) fn line(&mut self) -> Value {
         let mut line = String::new();
