@@ -59,7 +59,7 @@ pub enum LinkError {
         peer: Did,
     },
     /// No place for another link.
-    #[error("{max} links are up, and no more are allowed: drop onefirst")]
+    #[error("{max} links are up, and no more are allowed: drop one first")]
     LinksFull {
         /// The bound.
         max: usize,
