@@ -7,13 +7,13 @@
 //! - [`wire`]: frames and operations, in their one form.
 //! - [`table`]: all that a node knows of references, changed one transaction at a time.
 //! - [`limits`]: how much one link may cost.
+//! - [`store`]: the order in which a step becomes durable and is told.
 //!
-//! What is not here: keeping the tables on disk, and the node that carries the frames. A driver makes
-//! what a [`table::Step`] changed durable before anything of the step leaves the node, and hands the
-//! tables what arrives.
+//! What is not here: a store on a disk, and the node that carries the frames.
 
 mod error;
 pub mod limits;
+pub mod store;
 pub mod table;
 pub mod wire;
 

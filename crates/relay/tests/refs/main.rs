@@ -12,6 +12,7 @@
 mod crossing_faults;
 mod crossing_objects;
 mod crossing_promises;
+mod durable;
 mod hostile;
 mod mesh;
 mod split;

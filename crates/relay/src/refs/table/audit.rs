@@ -31,6 +31,22 @@ impl Tables {
             table.audit(link)?;
             self.audit_entries(link, table)?;
         }
+        let next = self.next.get();
+        let last_object = self
+            .objects
+            .iter()
+            .next_back()
+            .map_or(0, |(name, _)| name.0);
+        let last_promise = self
+            .promises
+            .iter()
+            .next_back()
+            .map_or(0, |(name, _)| name.0);
+        require(
+            "I4 every local name was given in its turn",
+            last_object <= next.object && last_promise <= next.promise,
+            || format!("{next:?}, object {last_object}, promise {last_promise}"),
+        )?;
         let found = self.find_refs();
         for (&name, row) in self.objects.iter() {
             self.audit_object(name, row, &found)?;

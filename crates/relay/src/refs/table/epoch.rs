@@ -249,6 +249,7 @@ impl Tx<'_> {
         let Some(table) = self.tables.links.remove(&link) else {
             return;
         };
+        self.tables.record_end(link, &table);
         if !matches!(cause, LinkError::PeerClosed { .. }) {
             let mut text = cause.to_string();
             while text.len() > CLOSE_TEXT_MAX_BYTES {

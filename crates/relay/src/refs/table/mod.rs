@@ -16,10 +16,12 @@
 
 mod app;
 mod audit;
+mod codec;
 mod collect;
 mod emit;
 mod epoch;
 mod flush;
+mod kept;
 mod link;
 mod local;
 mod mutant;
@@ -34,6 +36,7 @@ mod view;
 
 pub use app::Answer;
 pub use audit::Inconsistency;
+pub use kept::{Change, LoadError};
 pub use local::Source;
 #[cfg(feature = "mutants")]
 pub use mutant::{Mutant, Mutants};
@@ -45,7 +48,7 @@ use super::limits::Limits;
 use link::LinkTable;
 use local::{Object, Promise};
 use rows::{Logged, Rows};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// All reference tables of one node.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -55,6 +58,8 @@ pub struct Tables {
     objects: Rows<LocalObject, Object>,
     promises: Rows<LocalPromise, Promise>,
     next: Logged<Next>,
+    /// Rows that a store has not been told of, if one follows these tables.
+    unsaved: Option<BTreeSet<kept::Key>>,
     #[cfg(feature = "mutants")]
     mutants: Mutants,
 }
@@ -75,6 +80,7 @@ impl Tables {
             objects: Rows::default(),
             promises: Rows::default(),
             next: Logged::new(Next::default()),
+            unsaved: None,
             #[cfg(feature = "mutants")]
             mutants: Mutants::default(),
         }

@@ -93,6 +93,16 @@ impl<K: Ord + Clone, V: Clone> Rows<K, V> {
     pub(super) fn commit(&mut self) {
         self.log.clear();
     }
+
+    /// The keys of the rows that this transaction changed.
+    pub(super) fn changed(&self) -> impl Iterator<Item = &K> {
+        self.log.iter().map(|(key, _)| key)
+    }
+
+    /// Puts back a row that was kept elsewhere.
+    pub(super) fn load(&mut self, key: K, value: V) {
+        self.rows.insert(key, value);
+    }
 }
 
 /// One value that remembers what it was until a transaction ends.
@@ -130,6 +140,10 @@ impl<T: Copy> Logged<T> {
 
     pub(super) fn commit(&mut self) {
         self.log.clear();
+    }
+
+    pub(super) fn is_changed(&self) -> bool {
+        !self.log.is_empty()
     }
 }
 

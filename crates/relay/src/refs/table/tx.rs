@@ -87,6 +87,7 @@ impl Tx<'_> {
     }
 
     fn commit(self) {
+        self.tables.record(&self.touched);
         self.tables.objects.commit();
         self.tables.promises.commit();
         self.tables.next.commit();

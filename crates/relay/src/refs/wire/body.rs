@@ -117,8 +117,8 @@ impl<'a> Decode<'a> for Reason {
     }
 }
 
-/// An id, or a reason alone in an array.
-impl Encode for Slot<WireId> {
+/// A name, which is an integer, or a reason alone in an array.
+impl<R: Encode> Encode for Slot<R> {
     fn encode(&self, writer: &mut Writer) {
         match self {
             Self::Ref(id) => writer.value(id),
@@ -127,7 +127,7 @@ impl Encode for Slot<WireId> {
     }
 }
 
-impl<'a> Decode<'a> for Slot<WireId> {
+impl<'a, R: Decode<'a>> Decode<'a> for Slot<R> {
     fn decode(reader: &mut Reader<'a>) -> Result<Self, CborError> {
         match reader.peek()? {
             cbor::Kind::Array => {
@@ -139,13 +139,13 @@ impl<'a> Decode<'a> for Slot<WireId> {
     }
 }
 
-impl Encode for Body<WireId> {
+impl<R: Encode> Encode for Body<R> {
     fn encode(&self, writer: &mut Writer) {
         writer.array(2).list(&self.slots).bytes(&self.bytes);
     }
 }
 
-impl<'a> Decode<'a> for Body<WireId> {
+impl<'a, R: Decode<'a>> Decode<'a> for Body<R> {
     fn decode(reader: &mut Reader<'a>) -> Result<Self, CborError> {
         reader.expect_array(2)?;
         Ok(Self {
@@ -155,7 +155,7 @@ impl<'a> Decode<'a> for Body<WireId> {
     }
 }
 
-impl Encode for Outcome<WireId> {
+impl<R: Encode> Encode for Outcome<R> {
     fn encode(&self, writer: &mut Writer) {
         match self {
             Self::Reference(id) => writer.array(2).uint(0).value(id),
@@ -166,7 +166,7 @@ impl Encode for Outcome<WireId> {
     }
 }
 
-impl<'a> Decode<'a> for Outcome<WireId> {
+impl<'a, R: Decode<'a>> Decode<'a> for Outcome<R> {
     fn decode(reader: &mut Reader<'a>) -> Result<Self, CborError> {
         let at = reader.at();
         let fields = reader.array()?;
