@@ -52,6 +52,9 @@ pub const REPEATS_MAX: u32 = 3;
 /// only counted.
 pub const MISSING_TRACKED_MAX: usize = 65_536;
 
+/// Bytes of a peer's code, or of a reason for refusing a push, that an initiator keeps; what is longer is cut.
+pub const REASON_BYTES_MAX: usize = 256;
+
 /// Bytes of a fingerprint range in a message, at most: `83`, a bound of nine bytes, mode, `58 20`, 32 bytes.
 pub(crate) const FINGERPRINT_RANGE_BYTES: usize = 1 + 9 + 1 + 34;
 

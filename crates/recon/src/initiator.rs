@@ -9,7 +9,9 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use crate::answer::{Least, Role, Settling, StepError, answer, judge, open};
-use crate::bounds::{EXCHANGE_BYTES_MAX, IDLE_MS, MISSING_TRACKED_MAX, REPEATS_MAX, ROUNDS_MAX};
+use crate::bounds::{
+    EXCHANGE_BYTES_MAX, IDLE_MS, MISSING_TRACKED_MAX, REASON_BYTES_MAX, REPEATS_MAX, ROUNDS_MAX,
+};
 use crate::codec::{Message, Refusal};
 use crate::item::{Id, Item, ReservedSeq};
 use crate::limits::Limits;
@@ -111,6 +113,8 @@ pub struct Initiator {
     limits: Limits,
     patience: Patience,
     due: VecDeque<Request>,
+    /// Whether a message of ours is out and unanswered.
+    asked: bool,
     /// The answer in hand while its sends are not acknowledged.
     answer: Option<Vec<u8>>,
     unacknowledged: BTreeMap<Id, Item>,
@@ -133,6 +137,7 @@ impl Initiator {
             limits,
             patience,
             due: VecDeque::new(),
+            asked: false,
             answer: None,
             unacknowledged: BTreeMap::new(),
             refused_by_peer: BTreeMap::new(),
@@ -150,7 +155,9 @@ impl Initiator {
 
     /// What to send next, until there is nothing.
     pub fn poll_transmit(&mut self) -> Option<Request> {
-        self.due.pop_front()
+        let request = self.due.pop_front();
+        self.asked |= matches!(request, Some(Request::Recon(_)));
+        request
     }
 
     /// When to call [`Self::handle_timeout`], in milliseconds of the caller's clock; none once ended.
@@ -184,23 +191,25 @@ impl Initiator {
     pub fn handle_push_refused(&mut self, id: Id, reason: String) {
         self.wanted.remove(&id);
         if self.refused_here.len() < MISSING_TRACKED_MAX {
-            self.refused_here.insert(id, reason);
+            self.refused_here.insert(id, shortened(reason));
         } else {
             self.report.refused_untracked += 1;
         }
     }
 
-    /// The peer answered. On an error nothing changed but the end, if the answer itself was no RECON.
+    /// The peer answered. On an error nothing changed but the end, if the answer itself was no RECON. An answer to
+    /// no message that was polled is counted as unexpected and does nothing.
     pub fn handle_answer(
         &mut self,
         set: &mut ItemSet,
         payload: &[u8],
         now_ms: u64,
     ) -> Result<(), Refusal> {
-        if self.report.end.is_some() || self.answer.is_some() {
+        if self.report.end.is_some() || !self.asked {
             self.report.unexpected += 1;
             return Ok(());
         }
+        self.asked = false;
         self.progress_ms = now_ms;
         self.count_bytes(payload.len());
         let step = match self.advance(set, payload) {
@@ -252,12 +261,13 @@ impl Initiator {
             return;
         }
         self.progress_ms = now_ms;
-        self.refused_by_peer.insert(id, code);
+        self.refused_by_peer.insert(id, shortened(code));
         self.advance_if_acknowledged(set);
     }
 
     /// The peer refused the message itself with a code: the exchange ends.
     pub fn handle_refusal(&mut self, code: String) {
+        let code = shortened(code);
         self.end(End::Refused { code });
     }
 
@@ -372,4 +382,13 @@ impl Initiator {
             self.answer = None;
         }
     }
+}
+
+/// A peer's words, cut to what is kept of them.
+fn shortened(mut words: String) -> String {
+    let most = words.len().min(REASON_BYTES_MAX);
+    let end = (0..=most).rev().find(|end| words.is_char_boundary(*end));
+    words.truncate(end.unwrap_or(0));
+    words.shrink_to_fit();
+    words
 }

@@ -173,7 +173,8 @@ impl Responder {
                 return Err(refusal.into());
             }
         };
-        let pushed = response.push.iter().map(envelope_bytes).sum();
+        let sizes = response.push.iter().map(envelope_bytes);
+        let pushed = sizes.fold(0, u64::saturating_add);
         self.budget.charge(work, pushed);
         self.served.pushed += response.push.len() as u64;
         self.served.planned += u64::from(response.planned);

@@ -5,10 +5,12 @@
 mod common;
 
 use common::{Rng, item};
-use overlane_recon::bounds::{MESSAGE_BYTES, MISSING_TRACKED_MAX, REPEATS_MAX, TOP};
+use overlane_recon::bounds::{
+    MESSAGE_BYTES, MISSING_TRACKED_MAX, REASON_BYTES_MAX, REPEATS_MAX, TOP,
+};
 use overlane_recon::{
-    Bound, Budget, End, Id, Initiator, Item, ItemSet, Limits, Message, NotAnswered, Outgoing,
-    Patience, Request, Responder, Storage, advance, initiate, respond,
+    Bound, Budget, Content, End, Id, Initiator, Item, ItemSet, Limits, Message, NotAnswered,
+    Outgoing, Patience, Request, Responder, Storage, advance, initiate, respond,
 };
 use proptest::prelude::*;
 
@@ -144,6 +146,7 @@ fn law_a_relay_that_repeats_itself_is_left_as_stalled() {
     // The first answer is met by the opening once more.
     for _ in 0..REPEATS_MAX {
         assert!(initiator.ended().is_none());
+        assert!(matches!(initiator.poll_transmit(), Some(Request::Recon(_))));
         initiator.handle_answer(&mut held, &answer, 0).unwrap();
     }
     assert_eq!(initiator.ended(), Some(&End::GaveUp(Bound::Stalled)));
@@ -296,6 +299,7 @@ fn law_silence_refusal_nonsense_and_a_lost_link_are_typed_ends() {
     assert_eq!(refused.ended(), Some(&End::Refused { code }));
 
     let mut nonsense = open(&mut held);
+    assert!(nonsense.poll_transmit().is_some());
     let refusal = nonsense.handle_answer(&mut held, b"NOTICE", 0).unwrap_err();
     assert_eq!(refusal.code(), "reject/noncanonical_cbor");
     assert_eq!(nonsense.ended(), Some(&End::BrokeRules { refusal }));
@@ -388,4 +392,90 @@ fn law_envelope_bytes_bound_pushes() {
     ids.sort();
     let pushed: Vec<Id> = response.push.iter().map(|item: &Item| item.id).collect();
     assert_eq!(pushed, ids.get(..3).unwrap());
+}
+
+/// A relay that answers what was not asked yet: it gets neither work nor memory for it.
+#[test]
+fn law_answers_to_nothing_asked_are_counted_and_dropped() {
+    let (mut held, mut relay) = (set(2_000), set(2_500));
+    let mut initiator = Initiator::open(&mut held, Limits::default(), Patience::default(), 0);
+    let Some(Request::Recon(opening)) = initiator.poll_transmit() else {
+        panic!("an opening is due");
+    };
+    let response = respond(&mut relay, &opening, &Limits::default()).unwrap();
+    for _ in 0..50 {
+        initiator
+            .handle_answer(&mut held, &response.reply, 0)
+            .unwrap();
+    }
+    let due: Vec<_> = std::iter::from_fn(|| initiator.poll_transmit()).collect();
+    assert!(matches!(due.as_slice(), [Request::Recon(_)]), "{due:?}");
+    assert_eq!(initiator.report().unexpected, 49);
+    assert_eq!(initiator.report().rounds, 2);
+}
+
+/// A refusal may carry a megabyte of words; few of them are kept, cut where a character ends.
+#[test]
+fn law_a_peers_words_are_kept_up_to_a_bound() {
+    let mut held = set(5);
+    let mut relay = ItemSet::new();
+    let mut initiator = Initiator::open(&mut held, Limits::default(), Patience::default(), 0);
+    let words = "é".repeat(500_000);
+    while let Some(request) = initiator.poll_transmit() {
+        match request {
+            Request::Recon(payload) => {
+                let response = respond(&mut relay, &payload, &Limits::default()).unwrap();
+                initiator
+                    .handle_answer(&mut held, &response.reply, 0)
+                    .unwrap();
+            }
+            Request::Send(item) => {
+                initiator.handle_send_refused(&mut held, item.id, words.clone(), 0);
+            }
+        }
+    }
+    initiator.handle_push_refused(item(9).id, format!("a{words}"));
+    let report = initiator.report();
+    assert_eq!(report.refused_by_peer.len(), 5);
+    let kept = report.refused_by_peer.iter().chain(&report.refused_here);
+    for refused in kept {
+        assert!(refused.why.len().abs_diff(REASON_BYTES_MAX) <= 1 && refused.why.ends_with('é'));
+        assert!(refused.why.len() <= REASON_BYTES_MAX);
+    }
+    let mut refused = Initiator::open(&mut held, Limits::default(), Patience::default(), 0);
+    refused.handle_refusal(words);
+    let Some(End::Refused { code }) = refused.ended() else {
+        panic!("a refusal ends an exchange");
+    };
+    assert_eq!(code.len(), REASON_BYTES_MAX);
+}
+
+/// The first open range is settled but for thousands of pushes that were put off, and the rest is too much for a
+/// plain answer: the range must not be named, as no list may hold what is in it.
+#[test]
+fn law_a_range_left_open_for_its_pushes_is_not_named() {
+    for wide in [3_000, 5_000] {
+        let mut held = set(wide + 20_000);
+        let mut message = vec![0x82, 0x01];
+        head(&mut message, 4, 201);
+        message.push(0x83);
+        head(&mut message, 0, wide + 1);
+        message.extend([0x02, 0x80]);
+        for range in 1..=200 {
+            message.push(0x83);
+            let upper = wide + 1 + 100 * range;
+            head(&mut message, 0, if range == 200 { TOP } else { upper });
+            message.extend([0x01, 0x58, 0x20]);
+            message.extend(common::hashed_id(range).0);
+        }
+        let limits = Limits::default().message_bytes(16 * 1024).push_ids(100);
+        let response = respond(&mut held, &message, &limits).unwrap();
+        assert!(response.planned && response.push_cut);
+        assert_eq!(response.push.len(), 100);
+        assert!(response.reply.len() <= 16 * 1024);
+        let reply = Message::decode(&response.reply).unwrap();
+        let first = reply.ranges().first().unwrap();
+        assert_eq!(first.upper, wide + 1);
+        assert!(matches!(first.content, Content::Fingerprint(_)));
+    }
 }

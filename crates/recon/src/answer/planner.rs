@@ -62,11 +62,17 @@ pub(super) fn lay_out<S: Storage>(
         .iter()
         .map(|range| answer(range, cutoff, role, piece))
         .collect();
-    if let Some(first) = answers.iter_mut().find(|answer| **answer != Answer::Skip)
-        && *first == Answer::Defer
+    let front = judged
+        .iter()
+        .zip(&mut answers)
+        .find(|(_, answer)| **answer != Answer::Skip);
+    if let Some((range, answer)) = front
+        && *answer == Answer::Defer
+        && !range.settled
     {
-        // Progress: the first open range is answered in full whatever it costs.
-        *first = Answer::Name;
+        // Progress: the first open range is answered in full whatever it costs. A settled one is open only until its
+        // pushes are through, each answer brings some, and it may hold more than can be named.
+        *answer = Answer::Name;
     }
     let rest = rest_costs(judged, &answers);
     let mut layout = Layout::default();
