@@ -11,6 +11,8 @@
 
 extern crate alloc;
 #[cfg(test)]
+extern crate self as overlane_recon;
+#[cfg(test)]
 extern crate std;
 
 mod answer;

@@ -12,6 +12,7 @@ pub struct Limits {
     push_ids: usize,
     push_bytes: u64,
     peer_has_planner: bool,
+    stable_splits: bool,
 }
 
 impl Default for Limits {
@@ -22,6 +23,7 @@ impl Default for Limits {
             push_ids: PUSH_IDS,
             push_bytes: u64::MAX,
             peer_has_planner: true,
+            stable_splits: false,
         }
     }
 }
@@ -62,6 +64,19 @@ impl Limits {
         let mut limits = self.open_ranges(self.open_ranges.min(OPEN_RANGES_PLAIN_PEER));
         limits.peer_has_planner = false;
         limits
+    }
+
+    /// Splits at positions that do not move while a set grows at its end: every bucket is a power of two, cut at its
+    /// multiples. Ranges asked for again, by this peer or another in step with it, are then answered from what is
+    /// kept instead of hashed. Legal for any peer, but not the bytes of plain answers, so it is off unless asked for.
+    #[must_use]
+    pub fn stable_splits(mut self) -> Self {
+        self.stable_splits = true;
+        self
+    }
+
+    pub(crate) fn splits_are_stable(&self) -> bool {
+        self.stable_splits
     }
 
     pub(crate) fn bytes(&self) -> usize {

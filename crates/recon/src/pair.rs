@@ -3,7 +3,7 @@
 //! The driver does what a client and a relay do around an exchange, in the order the protocol demands, and nothing
 //! else: no transport, no clock of its own.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use crate::budget::Budget;
@@ -19,7 +19,10 @@ use crate::set::ItemSet;
 pub struct Relay {
     /// The items it holds.
     pub set: ItemSet,
-    seqs: BTreeMap<Id, u64>,
+    /// Where an id may stand: the first eight bytes of the ids of the items held at the start, and their seqs. Made
+    /// when the first item is sent, as most exchanges send none; 16 bytes an item.
+    places: Option<Vec<(u64, u64)>>,
+    accepted: BTreeMap<Id, u64>,
     next: u64,
 }
 
@@ -27,30 +30,59 @@ impl Relay {
     /// A relay that holds the items. Of several with one id the first stays.
     #[must_use]
     pub fn new(items: impl IntoIterator<Item = Item>) -> Self {
-        let mut this = Self {
-            next: 1,
+        let mut seen = BTreeSet::new();
+        Self::over(
+            items
+                .into_iter()
+                .filter(|item| seen.insert(item.id))
+                .collect(),
+        )
+    }
+
+    /// A relay over a set in which no id has two seqs.
+    #[must_use]
+    pub fn over(set: ItemSet) -> Self {
+        Self {
+            next: set.last().map_or(1, |last| last.seq + 1),
+            set,
             ..Self::default()
-        };
-        for item in items {
-            if !this.seqs.contains_key(&item.id) && this.set.insert(item).is_ok() {
-                this.seqs.insert(item.id, item.seq);
-                this.next = this.next.max(item.seq + 1);
-            }
         }
-        this
     }
 
     /// Takes a sent item and says its seq: the one it has, or the next.
     pub fn accept(&mut self, id: Id) -> Result<u64, ReservedSeq> {
-        if let Some(seq) = self.seqs.get(&id) {
-            return Ok(*seq);
+        if let Some(seq) = self.seq_of(id) {
+            return Ok(seq);
         }
         let seq = self.next;
         self.set.insert(Item { seq, id })?;
-        self.seqs.insert(id, seq);
+        self.accepted.insert(id, seq);
         self.next += 1;
         Ok(seq)
     }
+
+    fn seq_of(&mut self, id: Id) -> Option<u64> {
+        if let Some(seq) = self.accepted.get(&id) {
+            return Some(*seq);
+        }
+        let set = &self.set;
+        let places = self.places.get_or_insert_with(|| {
+            let mut places = Vec::with_capacity(set.len());
+            places.extend(set.iter().map(|item| (prefix(&item.id), item.seq)));
+            places.sort_unstable();
+            places
+        });
+        let first = places.partition_point(|place| place.0 < prefix(&id));
+        let alike = places.iter().skip(first);
+        alike
+            .take_while(|place| place.0 == prefix(&id))
+            .map(|place| place.1)
+            .find(|seq| set.contains(&Item { seq: *seq, id }))
+    }
+}
+
+fn prefix(id: &Id) -> u64 {
+    u64::from_be_bytes(*id.0.first_chunk().unwrap_or(&[0; 8]))
 }
 
 /// What happens in an exchange, as it happens.
@@ -130,5 +162,36 @@ pub fn reconcile(
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An id has one seq for ever: the one it was held at, or the one it was accepted at.
+    #[test]
+    fn law_an_id_is_numbered_once() {
+        let id = |first: u8, last: u8| {
+            let mut id = [first; 32];
+            id[31] = last;
+            Id(id)
+        };
+        // All of one prefix, so that the place of an id has to be looked up.
+        let items = (1..=9).map(|seq| Item {
+            seq,
+            id: id(7, seq as u8),
+        });
+        let twice = Item {
+            seq: 40,
+            id: id(7, 3),
+        };
+        let mut relay = Relay::new(items.chain([twice]));
+        assert_eq!(relay.set.len(), 9);
+        assert_eq!(relay.accept(id(7, 3)), Ok(3));
+        assert_eq!(relay.accept(id(7, 200)), Ok(10));
+        assert_eq!(relay.accept(id(1, 1)), Ok(11));
+        assert_eq!(relay.accept(id(7, 200)), Ok(10));
+        assert_eq!(relay.set.len(), 11);
     }
 }

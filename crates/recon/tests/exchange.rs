@@ -248,29 +248,80 @@ fn law_the_first_open_range_shrinks() {
             .iter()
             .zip(&seen.relay)
             .flat_map(|(client, relay)| [client, relay]);
-        let firsts: Vec<_> = said.map(|payload| first_open(payload)).collect();
-        for pair in firsts.windows(2) {
-            let (before, after) = (pair[0], pair[1]);
-            let later = after.0 > before.0 || (after.0 == before.0 && after.1 < before.1);
-            let same = (after.0, after.1) == (before.0, before.1);
-            // An open range stays only by being named; a named one may be named back.
-            assert!(later || (same && after.2), "{before:?} then {after:?}");
-        }
+        let said = said.map(Vec::as_slice);
+        assert_eq!(common::progress::check(said), Ok(()));
     }
 }
 
-/// Start and end of the first range that is not skipped, and whether it is named.
-fn first_open(payload: &[u8]) -> (u64, u64, bool) {
-    let message = Message::decode(payload).unwrap();
-    let mut lower = 0;
-    for range in message.ranges() {
-        match range.content {
-            overlane_recon::Content::Skip => lower = range.upper,
-            content => {
-                let named = matches!(content, overlane_recon::Content::Ids(_));
-                return (lower, range.upper, named);
-            }
+/// With stable splits the bounds stay where they are while a set grows, so a range is hashed for the first peer only.
+#[test]
+fn law_stable_splits_keep_their_bounds_while_a_set_grows() {
+    let stable = Limits::default().stable_splits();
+    let bounds = |items: u64, limits: &Limits| -> Vec<u64> {
+        let mut set: ItemSet = (1..=items).map(item).collect();
+        let opening = overlane_recon::initiate(&mut set, limits).unwrap();
+        let message = Message::decode(&opening).unwrap();
+        message.ranges().iter().map(|range| range.upper).collect()
+    };
+    let mut seen: Option<Vec<u64>> = None;
+    // 4 x 512 + 1 to 8 x 512 items are cut at multiples of 512.
+    for items in [2_049, 2_500, 2_561, 3_000, 3_333, 4_096] {
+        let now = bounds(items, &stable);
+        assert!((5..=8).contains(&now.len()), "{items}: {now:?}");
+        let inner = |bounds: &[u64]| bounds[..bounds.len() - 1].to_vec();
+        if let Some(before) = &seen {
+            assert!(now.starts_with(&inner(before)), "{before:?} then {now:?}");
+        }
+        seen = Some(now);
+    }
+    // And where they double, every other bound stays.
+    let (before, after) = (bounds(4_096, &stable), bounds(4_097, &stable));
+    assert_eq!(after[..3], [before[1], before[3], before[5]]);
+    // Plain splits move, or this law would hold without the option.
+    assert_ne!(
+        bounds(2_500, &Limits::default())[0],
+        bounds(3_333, &Limits::default())[0]
+    );
+
+    // Thirty clients of thirty sizes: what the relay hashes for the later ones is little more than their last ranges.
+    let hashed = |limits: Limits| {
+        let mut relay = Relay::new((1..=60_000).map(item));
+        let mut work = Vec::new();
+        for client in 0..30 {
+            let mut client: ItemSet = (1..=50_000 + 17 * client).map(item).collect();
+            let before = overlane_recon::Storage::work_bytes(&relay.set);
+            let (report, _) = run(&mut client, &mut relay, limits);
+            assert_eq!(report.end, Some(End::Settled));
+            work.push(overlane_recon::Storage::work_bytes(&relay.set) - before);
+        }
+        work[1..].iter().sum::<u64>()
+    };
+    let (plain, stable) = (hashed(Limits::default()), hashed(stable));
+    assert!(stable * 4 < plain, "{stable} bytes hashed beside {plain}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]
+
+    /// Stable splits at either side, or both, against a peer that does not know of them.
+    #[test]
+    fn prop_stable_splits_end_equal_with_a_peer_without_them(
+        shape in shapes(),
+        size in 0_usize..=4_000,
+        differing in 0_usize..=2_000,
+        kibibytes in prop::sample::select(vec![4_usize, 64, 1024]),
+        sides in 1_u8..4,
+        seed in any::<u64>(),
+    ) {
+        let (mut client, mut relay) = pair(shape, size, differing, seed);
+        let plain = Limits::default().message_bytes(kibibytes * 1024);
+        let of = |side: u8| if sides & side == 0 { plain } else { plain.stable_splits() };
+        let (report, seen) = run_between(&mut client, &mut relay, of(1), of(2));
+        prop_assert_eq!(&report.end, &Some(End::Settled));
+        prop_assert!(equal(shape, &mut client, &mut relay));
+        prop_assert!(seen.largest <= kibibytes * 1024, "{} bytes", seen.largest);
+        for payload in seen.client.iter().chain(&seen.relay) {
+            prop_assert!(Message::decode(payload).unwrap().ranges().len() <= RANGES_MAX);
         }
     }
-    (u64::MAX, u64::MAX, false)
 }

@@ -4,17 +4,17 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use overlane_recon::pair::{Event, Relay, Side, reconcile};
-use overlane_recon::{End, ItemSet, Limits, Patience};
+use overlane_recon::{End, ItemSet, Limits, Patience, Storage};
 use serde_json::{Value, json};
 
 use crate::meter::{cpu, milliseconds, peak_memory_bytes};
-use crate::sets::{Case, pair};
+use crate::sets::{Case, Pair};
 
 pub(crate) fn measure(case: &Case) -> Result<Value> {
-    let (client_items, relay_items) = pair(case);
-    let (client_len, relay_len) = (client_items.len(), relay_items.len());
-    let mut client: ItemSet = client_items.into_iter().collect();
-    let mut relay = Relay::new(relay_items);
+    let pair = Pair::of(case);
+    let mut client: ItemSet = pair.client().collect();
+    let mut relay = Relay::over(pair.relay().collect());
+    let (client_len, relay_len) = (client.len(), relay.set.len());
     let limits = Limits::default().message_bytes(usize::try_from(case.message_bytes)?);
     let (mut client_cpu, mut relay_cpu) = (Duration::ZERO, Duration::ZERO);
     let (mut turn, mut since) = (Side::Between, cpu());
@@ -45,6 +45,7 @@ pub(crate) fn measure(case: &Case) -> Result<Value> {
         "ended as {:?}",
         report.end
     );
+    let hashed = client.work_bytes() + relay.set.work_bytes();
     ensure!(
         client.whole_fingerprint() == relay.set.whole_fingerprint(),
         "settled on unequal sets"
@@ -65,6 +66,7 @@ pub(crate) fn measure(case: &Case) -> Result<Value> {
         "relay_cpu_ms": milliseconds(relay_cpu),
         "peak_memory_bytes": peak_memory_bytes(),
         "set_bytes_per_item": (client.memory_bytes() + relay.set.memory_bytes()) as u64 / items.max(1),
+        "hashed_bytes": hashed,
         "received": report.received,
         "sent": report.sent,
     }))

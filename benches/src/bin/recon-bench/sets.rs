@@ -35,20 +35,37 @@ impl Shape {
     }
 }
 
-/// Items of the client and of the relay, each in order.
-pub(crate) fn pair(case: &Case) -> (Vec<Item>, Vec<Item>) {
-    let (mut client, mut relay) = (Vec::new(), Vec::new());
-    let (client_lacks, relay_lacks) = lacking(case);
-    for seq in 1..=case.items {
-        let item = item(case.seed, seq);
-        if !client_lacks.contains(&seq) {
-            client.push(item);
-        }
-        if !relay_lacks.contains(&seq) {
-            relay.push(item);
+/// The items of the two sides, made as they are asked for: neither contender is measured beside a copy of its input.
+pub(crate) struct Pair {
+    case: Case,
+    client_lacks: BTreeSet<u64>,
+    relay_lacks: BTreeSet<u64>,
+}
+
+impl Pair {
+    pub(crate) fn of(case: &Case) -> Self {
+        let (client_lacks, relay_lacks) = lacking(case);
+        Self {
+            case: *case,
+            client_lacks,
+            relay_lacks,
         }
     }
-    (client, relay)
+
+    /// The client's items, in order.
+    pub(crate) fn client(&self) -> impl Iterator<Item = Item> {
+        self.without(&self.client_lacks)
+    }
+
+    /// The relay's items, in order.
+    pub(crate) fn relay(&self) -> impl Iterator<Item = Item> {
+        self.without(&self.relay_lacks)
+    }
+
+    fn without(&self, lacks: &BTreeSet<u64>) -> impl Iterator<Item = Item> {
+        let seqs = (1..=self.case.items).filter(|seq| !lacks.contains(seq));
+        seqs.map(|seq| item(self.case.seed, seq))
+    }
 }
 
 fn lacking(case: &Case) -> (BTreeSet<u64>, BTreeSet<u64>) {

@@ -8,12 +8,13 @@ use overlane_recon::Item;
 use serde_json::{Value, json};
 
 use crate::meter::{cpu, milliseconds, peak_memory_bytes};
-use crate::sets::{Case, pair};
+use crate::sets::{Case, Pair};
 
 pub(crate) fn measure(case: &Case) -> Result<Value> {
-    let (client_items, relay_items) = pair(case);
-    let client = sealed(client_items)?;
-    let relay = sealed(relay_items)?;
+    let pair = Pair::of(case);
+    let room = usize::try_from(case.items)?;
+    let client = sealed(pair.client(), room)?;
+    let relay = sealed(pair.relay(), room)?;
     let mut initiator = Negentropy::borrowed(&client, case.message_bytes)?;
     let mut responder = Negentropy::borrowed(&relay, case.message_bytes)?;
     let (mut client_cpu, mut relay_cpu) = (Duration::ZERO, Duration::ZERO);
@@ -49,8 +50,8 @@ pub(crate) fn measure(case: &Case) -> Result<Value> {
     }))
 }
 
-fn sealed(items: Vec<Item>) -> Result<NegentropyStorageVector> {
-    let mut storage = NegentropyStorageVector::with_capacity(items.len());
+fn sealed(items: impl Iterator<Item = Item>, room: usize) -> Result<NegentropyStorageVector> {
+    let mut storage = NegentropyStorageVector::with_capacity(room);
     for item in items {
         storage.insert(item.seq, Id::from_byte_array(item.id.0))?;
     }

@@ -7,6 +7,8 @@ mod judge;
 mod least;
 mod plain;
 mod planner;
+#[cfg(test)]
+mod progress_tests;
 mod write;
 
 use alloc::vec::Vec;
@@ -62,7 +64,13 @@ pub(crate) fn open<S: Storage>(set: &mut S, limits: &Limits) -> Result<Vec<u8>, 
     let mut parts = if all.len() <= IDLIST_LIMIT {
         alloc::vec![Part::ids(TOP, all.clone())]
     } else {
-        plain::split_or_name(set, TOP, all.clone(), SPLIT_FACTOR)?
+        plain::split_or_name(
+            set,
+            TOP,
+            all.clone(),
+            SPLIT_FACTOR,
+            limits.splits_are_stable(),
+        )?
     };
     if !fits(&parts, limits) {
         // Only items of one seq, named because they do not split, can be too many bytes.
@@ -80,7 +88,7 @@ pub(crate) fn answer<S: Storage>(
     role: Role,
     limits: &Limits,
 ) -> Result<Answered, S::Error> {
-    let mut plain = plain::lay_out(set, judged)?;
+    let mut plain = plain::lay_out(set, judged, limits.splits_are_stable())?;
     if let Some(cutoff) = cutoff {
         plain.reopen(judged, cutoff);
     }

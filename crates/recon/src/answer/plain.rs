@@ -18,7 +18,11 @@ pub(super) struct Plain {
     pub(super) stuck: bool,
 }
 
-pub(super) fn lay_out<S: Storage>(set: &mut S, judged: &[Judged]) -> Result<Plain, S::Error> {
+pub(super) fn lay_out<S: Storage>(
+    set: &mut S,
+    judged: &[Judged],
+    stable: bool,
+) -> Result<Plain, S::Error> {
     let mut plain = Plain {
         parts: Vec::with_capacity(judged.len()),
         ends: Vec::with_capacity(judged.len()),
@@ -36,7 +40,7 @@ pub(super) fn lay_out<S: Storage>(set: &mut S, judged: &[Judged]) -> Result<Plai
         } else {
             let buckets = budget.min(SPLIT_FACTOR);
             plain.stuck |= buckets == 1 && !nameable(&range.span);
-            let parts = split_or_name(set, range.upper, range.span.clone(), buckets)?;
+            let parts = split_or_name(set, range.upper, range.span.clone(), buckets, stable)?;
             plain.parts.extend(parts);
         }
         plain.ends.push(plain.parts.len());
@@ -64,25 +68,46 @@ pub(super) fn split_or_name<S: Storage>(
     upper: u64,
     span: Range<usize>,
     buckets: usize,
+    stable: bool,
 ) -> Result<Vec<Part>, S::Error> {
-    let parts = split(set, upper, span.clone(), buckets)?;
+    let bucket = span.len().div_ceil(buckets.max(1)).max(1);
+    let mut parts = Vec::new();
+    if stable && let Some(bucket) = stable_bucket(&span, buckets) {
+        parts = split(set, upper, span.clone(), |start| {
+            (start / bucket + 1) * bucket
+        })?;
+    }
+    if parts.len() < 2 {
+        parts = split(set, upper, span.clone(), |start| start + bucket)?;
+    }
     if parts.len() == 1 && nameable(&span) {
         return Ok(alloc::vec![Part::ids(upper, span)]);
     }
     Ok(parts)
 }
 
+/// The power of two whose multiples cut the span into two to `buckets` ranges: five to eight of a whole set. None
+/// where the span lies so that there is none, as can be for two or three buckets.
+fn stable_bucket(span: &Range<usize>, buckets: usize) -> Option<usize> {
+    let least = span.len().div_ceil(buckets.max(1)).next_power_of_two();
+    // A span may begin and end inside a bucket, and then touches one more.
+    [least, least * 2].into_iter().find(|bucket| {
+        let inside = span.end.saturating_sub(1) / bucket - span.start / bucket;
+        (1..buckets).contains(&inside)
+    })
+}
+
+/// Cuts a span after its start, and after every cut, where `next` has the next cut.
 fn split<S: Storage>(
     set: &mut S,
     upper: u64,
     span: Range<usize>,
-    buckets: usize,
+    next: impl Fn(usize) -> usize,
 ) -> Result<Vec<Part>, S::Error> {
-    let bucket = span.len().div_ceil(buckets.max(1)).max(1);
-    let mut parts = Vec::with_capacity(buckets);
+    let mut parts = Vec::with_capacity(SPLIT_FACTOR);
     let mut start = span.start;
-    while span.end.saturating_sub(start) > bucket {
-        let cut = whole_seq(set, start + bucket)?;
+    while next(start) < span.end {
+        let cut = whole_seq(set, next(start))?;
         let Some(bound) = set.seq_at(cut)? else {
             break;
         };

@@ -74,6 +74,8 @@ pub(super) fn lay_out<S: Storage>(
         // pushes are through, each answer brings some, and it may hold more than can be named.
         *answer = Answer::Name;
     }
+    #[cfg(test)]
+    super::progress_tests::spoil(&mut answers);
     let rest = rest_costs(judged, &answers);
     let mut layout = Layout::default();
     let mut answered_open = false;
@@ -84,6 +86,12 @@ pub(super) fn lay_out<S: Storage>(
         let here = layout.cost.and(cost(range, *answer)).and(tail);
         let first = !answered_open && *answer != Answer::Skip;
         let room = all.within(whole) || here.within(whole);
+        #[cfg(test)]
+        let (first, room) = if first && super::progress_tests::front_is_folded() {
+            (false, all.within(whole))
+        } else {
+            (first, room)
+        };
         if !first && (!room || ahead.full()) {
             let judged = judged.get(index..).unwrap_or_default();
             let rest: Vec<_> = judged.iter().zip(answers.iter().skip(index)).collect();
@@ -99,7 +107,8 @@ pub(super) fn lay_out<S: Storage>(
             Answer::Defer => layout.push(Part::fingerprint(range.upper, span)),
             Answer::Name => layout.push(Part::ids(range.upper, span)),
             Answer::Split(buckets) => {
-                let parts = plain::split_or_name(set, range.upper, span.clone(), *buckets)?;
+                let stable = limits.splits_are_stable();
+                let parts = plain::split_or_name(set, range.upper, span.clone(), *buckets, stable)?;
                 let taken = parts
                     .iter()
                     .fold(layout.cost, |sum, part| sum.and(Cost::of(part)));
@@ -118,7 +127,7 @@ pub(super) fn lay_out<S: Storage>(
 
 /// How a range is answered when there is room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Answer {
+pub(super) enum Answer {
     Skip,
     /// Own fingerprint over the same range: settled but for items whose push was put off, or left for the initiator
     /// to name, whose list alone may settle it.

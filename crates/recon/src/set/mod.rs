@@ -106,6 +106,12 @@ impl ItemSet {
             .map(Item::from_record)
     }
 
+    /// The item above all others.
+    #[must_use]
+    pub fn last(&self) -> Option<Item> {
+        self.leaves.last().map(Item::from_record)
+    }
+
     /// The fingerprint of the whole set.
     pub fn whole_fingerprint(&mut self) -> Fingerprint {
         infallible(self.fingerprint(0..self.len()))

@@ -7,6 +7,8 @@
 )]
 #![allow(clippy::unwrap_used, reason = "a failing helper fails the test")]
 
+pub mod progress;
+
 use overlane_recon::pair::{Event, Relay, Side, reconcile};
 use overlane_recon::{Id, Item, ItemSet, Limits, Patience, Report};
 
