@@ -1,1 +1,2 @@
 //! Programs and criterion benches that measure Overlane.
+pub mod full;

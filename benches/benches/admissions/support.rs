@@ -3,22 +3,19 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use overlane_benches::full::{self, NETWORK, NOW_MS, digest, stream};
 use overlane_core::identity::{Account, Delegatee, Delegation, Life, Signer, VerifyContext};
-use overlane_core::replay::record::{ReceiverRecord, Record, RecordId, SenderRecord};
+use overlane_core::replay::record::{Record, RecordId};
 use overlane_core::replay::{
-    Batch, Candidate, Engine, EngineConfig, Introducer, Now, Outcome, STREAM_CAPACITY, Window,
-    spent_ms,
+    Batch, Candidate, Engine, EngineConfig, Introducer, Now, Outcome, STREAM_CAPACITY,
 };
 use overlane_core::store::{Change, Effect, Found, Scan, StoreError};
 use overlane_core::transaction::{Draft, Message, Namespace, Payload, RelayFields, Transaction};
 use overlane_core::wire::cbor::to_vec;
-use overlane_core::{Class, Did, NetworkId, StreamKey, TransactionDigest, TxId};
+use overlane_core::{StreamKey, TransactionDigest, TxId};
 use overlane_storage_native::{FILES_BUDGET_BYTES, JOURNAL_BUDGET_BYTES, StoreAdmin, StoreKind};
 use zeroize::Zeroizing;
 
-const NETWORK: NetworkId = NetworkId(1);
-const NOW_MS: u64 = 1_800_000_000_000;
-const PAIRS: u64 = STREAM_CAPACITY as u64 / Class::ALL.len() as u64;
 /// Records written at once while a store is filled.
 const FILL_AT_ONCE: usize = 1_024;
 
@@ -55,52 +52,6 @@ impl Candidate for Item {
     }
 }
 
-fn digest(stream: &StreamKey, sequence: u64) -> TransactionDigest {
-    let mut digest = [0; 32];
-    let origin = stream.origin.0.iter().copied();
-    let bytes = origin.chain(sequence.to_be_bytes());
-    digest
-        .iter_mut()
-        .zip(bytes)
-        .for_each(|(to, from)| *to = from);
-    TransactionDigest(digest)
-}
-
-fn stream(number: u64) -> StreamKey {
-    let class = Class::ALL.get((number / PAIRS) as usize % Class::ALL.len());
-    // Accounts' places are hashes.
-    let hash = blake3::hash(&(number % PAIRS).to_be_bytes());
-    let mut origin = [0; 20];
-    let bytes = hash.as_bytes().iter();
-    origin
-        .iter_mut()
-        .zip(bytes)
-        .for_each(|(to, from)| *to = *from);
-    StreamKey {
-        network: NETWORK,
-        origin: Did(origin),
-        destination: Did([0xbb; 20]),
-        class: class.copied().unwrap_or(Class::Application),
-    }
-}
-
-/// A record of 32 admitted transactions, as a stream in use has.
-fn full_record(number: u64) -> ReceiverRecord {
-    let stream = stream(number);
-    let mut window = Window::first(0, digest(&stream, 0));
-    for sequence in 1..32 {
-        window.observe(sequence, digest(&stream, sequence));
-    }
-    ReceiverRecord {
-        stream,
-        version: 32,
-        window,
-        custody: Vec::new(),
-        introducer: Introducer::Own,
-        spent_ms: spent_ms(stream.class, NOW_MS + 600_000),
-    }
-}
-
 /// Admissions that visit all streams in turn.
 pub(crate) struct Admissions {
     engine: Engine<Item>,
@@ -111,7 +62,7 @@ pub(crate) struct Admissions {
 impl Admissions {
     pub(crate) fn new() -> Self {
         let mut records: Vec<_> = (0..STREAM_CAPACITY as u64)
-            .map(full_record)
+            .map(full::receiver)
             .map(|record| {
                 let name = RecordId::Receiver(record.stream).name();
                 let record = Record::Receiver(Box::new(record));
@@ -214,18 +165,7 @@ pub(crate) const fn name(kind: StoreKind) -> &'static str {
 
 /// What a scan of a store with both tables full finds.
 pub(crate) fn full_scan() -> Scan {
-    let streams = 0..STREAM_CAPACITY as u64;
-    let senders = streams.clone().map(|number| {
-        Record::Sender(SenderRecord {
-            stream: stream(number),
-            version: 1,
-            end: 1 << 61,
-            spent_ms: NOW_MS,
-        })
-    });
-    let receivers = streams.map(|number| Record::Receiver(Box::new(full_record(number))));
-    let mut records: Vec<_> = receivers
-        .chain(senders)
+    let mut records: Vec<_> = full::records()
         .map(|record| (record.id().name(), Found::Bytes(to_vec(&record))))
         .collect();
     records.sort_by_key(|(name, _)| *name);
@@ -233,9 +173,9 @@ pub(crate) fn full_scan() -> Scan {
 }
 
 fn fill(number: u64) -> Change {
-    let record = full_record(number);
+    let record = Record::Receiver(Box::new(full::receiver(number)));
     Change {
-        name: RecordId::Receiver(record.stream).name(),
+        name: record.id().name(),
         effect: Effect::Write(Arc::new(to_vec(&record))),
     }
 }

@@ -5,6 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use overlane_core::NetworkId;
 use overlane_core::identity::Account;
 use overlane_core::store::RecordStore;
+use overlane_core::transaction::Namespace;
 
 use crate::error::NodeError;
 use crate::node::Node;
@@ -19,6 +20,7 @@ pub struct NodeBuilder {
     pub(crate) listen: Option<SocketAddr>,
     pub(crate) peers: Vec<String>,
     pub(crate) delegation_ttl_ms: u64,
+    pub(crate) delegating: Vec<String>,
 }
 
 impl NodeBuilder {
@@ -30,6 +32,7 @@ impl NodeBuilder {
             listen: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))),
             peers: Vec::new(),
             delegation_ttl_ms: overlane_core::identity::DELEGATION_TTL_DEFAULT_MS,
+            delegating: Vec::new(),
         }
     }
 
@@ -77,6 +80,27 @@ impl NodeBuilder {
     /// How long a delegatee key is good for; 30 days by default. It is rotated at half of that.
     pub fn delegation_ttl_ms(mut self, ttl_ms: u64) -> Self {
         self.delegation_ttl_ms = ttl_ms;
+        self
+    }
+
+    /// A namespace that delegates its replay: it guards itself, and this node writes no record for
+    /// what it need not guard.
+    ///
+    /// The namespace's application **promises** to act on each of its payloads at most once, by a
+    /// replay key of its own that outlives connections, restarts, and other envelopes around the
+    /// same payload. One that does not is open to replay: once a link is replaced, its peer can
+    /// present again what it sent before.
+    ///
+    /// In return a *link-local* message (an application's, in such a namespace, on the link of
+    /// its own origin) is admitted in a window that lives in memory and ends with the link, so it
+    /// costs no write. Every other message of the namespace, a relayed copy included, keeps the
+    /// durable window; a message that came both ways may be admitted twice. Source: seed 1,
+    /// "Persistence and bounds" (link-local transactions).
+    ///
+    /// At most [`DELEGATING_NAMESPACES`](overlane_core::replay::DELEGATING_NAMESPACES); one
+    /// more, and [`spawn`](Self::spawn) is refused.
+    pub fn delegate_replay(mut self, namespace: Namespace<'_>) -> Self {
+        self.delegating.push(namespace.as_str().to_owned());
         self
     }
 

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use overlane_core::replay::DELEGATING_NAMESPACES;
 use overlane_core::store::StoreError;
 use overlane_core::{Coded, Fault};
 
@@ -56,6 +57,15 @@ pub enum NodeError {
     /// As many peers are kept as may be.
     #[error("{PEERS_MAX} peers are kept, and no more are allowed: drop one")]
     PeersFull,
+    /// As many namespaces delegate their replay as may.
+    #[error(
+        "namespace {namespace:?} cannot delegate its replay: {DELEGATING_NAMESPACES} do, and no \
+         more are allowed"
+    )]
+    DelegatingFull {
+        /// The first one that found no place.
+        namespace: String,
+    },
     /// The node has shut down.
     #[error("the node has shut down")]
     Closed,
@@ -73,6 +83,7 @@ impl Coded for NodeError {
             Self::Thread { .. } => "node/thread",
             Self::Delegation { .. } => "node/delegation",
             Self::PeersFull => "node/peers_full",
+            Self::DelegatingFull { .. } => "node/delegating_full",
             Self::Closed => "node/closed",
         }
     }
@@ -83,7 +94,7 @@ impl Coded for NodeError {
             Self::Link(error) => error.fault(),
             Self::NoAccount | Self::ListenInUse { .. } | Self::Listen { .. } => Fault::Usage,
             Self::Random { .. } | Self::Thread { .. } | Self::PeersFull => Fault::RefusedByBound,
-            Self::Delegation { .. } | Self::Closed => Fault::Usage,
+            Self::Delegation { .. } | Self::Closed | Self::DelegatingFull { .. } => Fault::Usage,
         }
     }
 }

@@ -11,12 +11,17 @@ mod support;
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use overlane_core::identity::{Delegatee, Delegation, Life, Signer, VerifyContext};
+use overlane_core::replay::record::{FloorRecord, Record};
+use overlane_core::store::{Change, Effect};
 use overlane_core::transaction::{Draft, Message, Namespace, Payload, RelayFields, Transaction};
+use overlane_core::wire::cbor::to_vec;
 use overlane_core::{NetworkId, TxId};
 use overlane_node::home::Home;
+use overlane_storage_native::StoreKind;
 use serde_json::Value;
 use support::{Answer, Pair, Place, event};
 
@@ -220,15 +225,18 @@ fn cli_replay_forks_are_listed_exported_and_checked_by_anyone() {
     );
 }
 
+fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    let since = since.expect("after it").as_millis();
+    since.try_into().expect("this age")
+}
+
 /// Another message of the sender's account to the receiver, under this sequence.
 fn forge(pair: &Pair, sequence: u64) -> Vec<u8> {
     let account = Home::at(pair.here.home()).account().expect("a key");
     let network = NetworkId(1);
-    let now = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .expect("after it");
     let life = Life {
-        issued_ms: now.as_millis().try_into().expect("this age"),
+        issued_ms: now_ms(),
         ttl_ms: 60_000,
     };
     let context = VerifyContext {
@@ -293,6 +301,78 @@ fn cli_bounds_are_those_of_the_daemon_or_of_its_store() {
     };
     assert_eq!(bound("replay_receiver_streams")["current"], 1);
     assert_eq!(bound("replay_slots")["current"], 0, "nobody is connected");
+}
+
+/// Writes this floor into the stopped node's store.
+fn write_floor(place: &Place, kind: StoreKind, mail_ms: u64) {
+    let home = Home::at(place.home());
+    let mut store = home.open_store(kind).expect("the store");
+    let floor = Record::Floor(FloorRecord {
+        version: 3,
+        mail_ms,
+        sender_end: 77,
+    });
+    let change = Change {
+        name: floor.id().name(),
+        effect: Effect::Write(Arc::new(to_vec(&floor))),
+    };
+    store.write(&[change]).expect("written");
+}
+
+#[test]
+fn cli_replay_floor_comes_down_from_the_future_to_now_and_says_what_that_costs() {
+    for (name, kind) in [("journal", StoreKind::Journal), ("files", StoreKind::Files)] {
+        let mut pair = stopped_receiver(name, &["storage"]);
+        let floor = |pair: &Pair, args: &[&str]| {
+            let asked = ["replay", "floor", "--json"].iter().chain(args);
+            let answer = pair.there.overlane(asked);
+            (answer.code, answer.json())
+        };
+        let (code, none) = floor(&pair, &[]);
+        assert_eq!((code, &none["mail_ms"]), (0, &0.into()));
+
+        let year_ms = 31_536_000_000;
+        write_floor(&pair.there, kind, now_ms() + year_ms);
+        let (code, shown) = floor(&pair, &[]);
+        assert_eq!((code, &shown["reset"]), (1, &false.into()));
+        let ahead_ms = shown["ahead_ms"].as_u64().expect("a number");
+        assert!((1..=year_ms).contains(&ahead_ms), "{shown}");
+        let cost = shown["cost"].as_str().expect("words");
+        assert!(cost.contains("once more"), "{cost}");
+        let words = pair.there.overlane(["replay", "floor"]);
+        assert!(words.out.contains("replay floor --reset"), "{words:?}");
+
+        // A node with this floor believes no newcomer, since nobody fresh confirms its clock.
+        pair.receiver = pair.there.daemon();
+        pair.there
+            .overlane(["replay", "floor", "--reset", "--json"])
+            .is_refused(3, "home/in_use");
+        pair.link();
+        let mut watch = pair.watch();
+        pair.send(&["too early", "--class", "e2e"]);
+        let refused = event(&mut watch, "refused");
+        assert_eq!(refused["error"], "replay/clock_suspect");
+        watch.kill();
+        assert_eq!(pair.receiver.running.terminate(), Some(0));
+
+        let (code, reset) = floor(&pair, &["--reset"]);
+        assert_eq!((code, &reset["reset"]), (0, &true.into()));
+        assert_eq!(reset["sender_end"], 77, "no sequence is signed twice");
+        let (code, after) = floor(&pair, &[]);
+        assert_eq!(
+            (
+                code,
+                &after["ahead_ms"],
+                &after["mail_ms"],
+                &after["sender_end"]
+            ),
+            (0, &0.into(), &reset["mail_ms"], &77.into())
+        );
+        pair.receiver = pair.there.daemon();
+        pair.link();
+        pair.send(&["and now", "--class", "e2e"]);
+        assert_eq!(pair.take()["verdict"], "First");
+    }
 }
 
 #[test]

@@ -9,11 +9,16 @@
 )]
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::task::Poll;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use overlane_core::identity::Account;
-use overlane_core::store::{Change, RecordStore, Scan, StoreError};
+use overlane_core::replay::DELEGATING_NAMESPACES;
+use overlane_core::replay::record::{FloorRecord, Record};
+use overlane_core::store::{Change, Effect, RecordStore, Scan, StoreError};
 use overlane_core::transaction::{Message, Namespace};
+use overlane_core::wire::cbor::to_vec;
 use overlane_core::{Class, Coded};
 use overlane_node::{Event, Node, NodeBuilder, NodeError, StoreStatus};
 use overlane_storage_native::testkit::MemoryStore;
@@ -222,6 +227,93 @@ async fn a_store_that_panics_is_a_store_that_failed() {
     }
     here.shutdown().await;
     there.shutdown().await;
+}
+
+/// A store whose streams were retired by a clock a day ahead of this one.
+fn retired_ahead_of_time() -> MemoryStore {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let now_ms = u64::try_from(now.expect("after it").as_millis()).expect("this age");
+    let floor = Record::Floor(FloorRecord {
+        version: 1,
+        mail_ms: now_ms + 86_400_000,
+        sender_end: 0,
+    });
+    let mut store = MemoryStore::new();
+    let change = Change {
+        name: floor.id().name(),
+        effect: Effect::Write(Arc::new(to_vec(&floor))),
+    };
+    store.write(&[change]).expect("written");
+    store
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn law_two_clocks_a_node_believes_its_clock_again_once_it_dialled_a_peer() {
+    let here = builder(1, &retired_ahead_of_time()).spawn().await;
+    let here = here.expect("a node");
+    let spawn = async |number| builder(number, &MemoryStore::new()).spawn().await;
+    let asking = spawn(2).await.expect("a node");
+    let asked = spawn(3).await.expect("a node");
+    let mut events = here.events();
+    // An offer is no witness.
+    let linked = asking.connect(here.url().expect("a URL")).await;
+    linked.expect("a link");
+    let first = asking.send(here.did(), message(Class::E2e, b"is it so late?"));
+    first.await.expect("sent");
+    assert_eq!(refusal(&mut events).await, "replay/clock_suspect");
+
+    let linked = here.connect(asked.url().expect("a URL")).await;
+    linked.expect("a link");
+    let second = asking.send(here.did(), message(Class::E2e, b"it is not"));
+    second.await.expect("sent");
+    let delivery = here.messages().next().await.expect("a message");
+    assert_eq!(delivery.item().message().body(), b"it is not");
+    for node in [here, asking, asked] {
+        node.shutdown().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn law_link_local_a_registered_namespace_writes_no_record() {
+    let store = MemoryStore::new();
+    let namespace = Namespace::new("test").expect("a namespace");
+    let there = builder(2, &store).delegate_replay(namespace).spawn().await;
+    let there = there.expect("a node");
+    let here = builder(1, &MemoryStore::new()).spawn().await;
+    let here = here.expect("a node");
+    let linked = here.connect(there.url().expect("a URL")).await;
+    linked.expect("a link");
+    let sent = here.send(
+        there.did(),
+        message(Class::Application, b"guarded by itself"),
+    );
+    sent.await.expect("sent");
+    assert!(there.messages().next().await.is_some());
+    let status = there.status().await.expect("its status");
+    assert_eq!((status.replay.link_local, store.writes()), (1, 0));
+    let sent = here.send(there.did(), message(Class::E2e, b"guarded by the node"));
+    sent.await.expect("sent");
+    assert!(there.messages().next().await.is_some());
+    assert_eq!(store.writes(), 1);
+    here.shutdown().await;
+    there.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_delegating_namespace_beyond_the_bound_is_refused_at_the_start() {
+    let with = |count: usize| {
+        let names = (0..count).map(|number| format!("namespace {number}"));
+        let node = builder(1, &MemoryStore::new());
+        names.fold(node, |node, name| {
+            node.delegate_replay(Namespace::new(&name).expect("a namespace"))
+        })
+    };
+    let full = with(DELEGATING_NAMESPACES).spawn().await;
+    full.expect("a node").shutdown().await;
+    let refused = with(DELEGATING_NAMESPACES + 1).spawn().await;
+    let refused = refused.expect_err("refused");
+    assert_eq!(refused.code(), "node/delegating_full");
+    assert!(refused.to_string().contains("namespace 64"), "{refused}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

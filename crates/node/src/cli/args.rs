@@ -173,6 +173,16 @@ pub(super) enum Replay {
         #[arg(long)]
         yes: bool,
     },
+    /// Show the mail floor; exit code 1 if it lies in the future
+    ///
+    /// Mail that was spent before the floor is refused. A clock that once ran ahead may have left
+    /// the floor in the future; this says so, and what lowering it costs.
+    #[command(after_help = "Example: overlane replay floor --json")]
+    Floor {
+        /// Lower a floor that lies in the future to this instant
+        #[arg(long)]
+        reset: bool,
+    },
     /// List the evidence of forks that the store keeps
     #[command(after_help = FORKS_HELP)]
     Forks(Forks),

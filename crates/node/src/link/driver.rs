@@ -22,11 +22,21 @@ use tokio::time::Instant;
 use super::count::Counted;
 use super::error::DownReason;
 use super::id::LinkId;
-use super::links::{LinkEvent, Shared, Stopping};
+use super::links::{ClockWitness, LinkEvent, Shared, Stopping};
 use super::transport::{Transport, TransportError, TransportEvent};
 
 /// Transport events that are taken in a row before the session is asked what it wants.
 const EVENTS_AT_ONCE: usize = 64;
+
+/// Who is at the other end, and what of it only the dialling side knows.
+#[derive(Debug)]
+pub(super) struct Asked {
+    pub(super) peer: Did,
+    /// Where this node asked; `None` if the peer offered.
+    pub(super) url: Option<String>,
+    /// What the peer's clock showed when it answered; `None` if the peer offered.
+    pub(super) witness: Option<ClockWitness>,
+}
 
 /// What of a link its handles share with its driver.
 #[derive(Debug)]
@@ -36,6 +46,8 @@ pub(super) struct Link {
     /// Where this node asked for it; `None` if the peer offered.
     pub(super) dialed_url: Option<String>,
     pub(super) byte_window: u32,
+    /// What the peer's clock showed when it answered; `None` if the peer offered.
+    witness: Option<ClockWitness>,
     session: Mutex<Session>,
     /// Why this node ends it, if for another reason than that it was told to close it.
     fate: Mutex<Option<DownReason>>,
@@ -46,8 +58,7 @@ pub(super) struct Link {
 impl Link {
     pub(super) fn new(
         id: LinkId,
-        peer: Did,
-        dialed_url: Option<String>,
+        Asked { peer, url, witness }: Asked,
         byte_window: u32,
         session: Session,
         epoch: Instant,
@@ -55,8 +66,9 @@ impl Link {
         Self {
             id,
             peer,
-            dialed_url,
+            dialed_url: url,
             byte_window,
+            witness,
             session: Mutex::new(session),
             fate: Mutex::new(None),
             wake: Notify::new(),
@@ -234,6 +246,7 @@ impl Driver {
             peer,
             dialed_url: self.link.dialed_url.clone(),
             quota,
+            witness: self.link.witness,
         });
         if let Some(opened) = self.opened.take() {
             let _ = opened.send(Ok(()));

@@ -11,13 +11,13 @@ use overlane_core::identity::{Life, Signer, Verified, VerifyContext};
 use overlane_core::lane::{Session, SessionConfig, Windows};
 use overlane_core::signal::{Answer, Offer, SIGNAL_TTL_DEFAULT_MS, Source};
 use tokio::sync::oneshot;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
-use super::driver::{Driver, Link, lock};
+use super::driver::{Asked, Driver, Link, lock};
 use super::error::{DownReason, LinkError};
 use super::http::{Posted, post_offer};
 use super::id::LinkId;
-use super::links::{LinkUp, Links, Shared, Stopping};
+use super::links::{ClockWitness, LinkUp, Links, Shared, Stopping};
 use super::registry::Direction;
 use super::rule::Mark;
 use super::transport::{Opened, TransportError};
@@ -77,7 +77,12 @@ impl Links {
         };
         match self.unless_stopping(answered).await {
             Ok(answer) => {
-                let link = self.link(&place, peer, None, transport.byte_window());
+                let asked = Asked {
+                    peer,
+                    url: None,
+                    witness: None,
+                };
+                let link = self.link(&place, asked, transport.byte_window());
                 // Nobody waits for it here: the node hears of it when it is up.
                 drop(self.run(place, link, Opened { transport, events }).await?);
                 Ok(answer.to_bytes())
@@ -94,14 +99,14 @@ impl Links {
         let id = place.id;
         let Opened { transport, events } = self.shared.connector.open().await?;
         let asked = async {
-            let (peer, sdp) = self.ask(&place, url, transport.offer()).await?;
+            let (asked, sdp) = self.ask(&place, url, transport.offer()).await?;
             transport.conclude(&sdp).await?;
-            Ok(peer)
+            Ok(asked)
         };
         let running = match self.unless_stopping(asked).await {
-            Ok(peer) => {
-                let window = transport.byte_window();
-                let link = self.link(&place, peer, Some(url.to_owned()), window);
+            Ok(asked) => {
+                let peer = asked.peer;
+                let link = self.link(&place, asked, transport.byte_window());
                 let opened = self.run(place, link, Opened { transport, events }).await;
                 opened.map(|opened| (peer, opened))
             }
@@ -123,13 +128,13 @@ impl Links {
         }
     }
 
-    /// Offers, posts, and checks the answer. Gives who answered and their session description.
+    /// Offers, posts, and checks the answer. Gives who answered, and their session description.
     async fn ask(
         &self,
         place: &Place,
         url: &str,
         offer: impl Future<Output = Result<String, TransportError>>,
-    ) -> Result<(Did, String), LinkError> {
+    ) -> Result<(Asked, String), LinkError> {
         let identity = &self.shared.identity;
         let signer = identity.signer();
         let sdp = self.within_signal_deadline(offer).await?;
@@ -149,7 +154,17 @@ impl Links {
             return Err(LinkError::Itself);
         }
         place.admit(peer, own_mark(&signer, &offer))?;
-        Ok((peer, answer.sdp().to_owned()))
+        // It is signed over the digest of our offer, which holds a nonce of now.
+        let witness = ClockWitness {
+            issued_ms: answer.life().issued_ms,
+            heard: Instant::now(),
+        };
+        let asked = Asked {
+            peer,
+            url: Some(url.to_owned()),
+            witness: Some(witness),
+        };
+        Ok((asked, answer.sdp().to_owned()))
     }
 
     /// Waits for the link to `peer` that took another's place.
@@ -203,7 +218,7 @@ impl Links {
         }
     }
 
-    fn link(&self, place: &Place, peer: Did, url: Option<String>, byte_window: u32) -> Arc<Link> {
+    fn link(&self, place: &Place, asked: Asked, byte_window: u32) -> Arc<Link> {
         let config = &self.shared.config;
         let [a, b, c, d, e, f, g, h, ..] = self.shared.identity.nonce();
         let mut session = SessionConfig::new(self.shared.identity.signer().network());
@@ -215,7 +230,7 @@ impl Links {
         let now_ms = u64::try_from(self.shared.epoch.elapsed().as_millis()).unwrap_or(u64::MAX);
         let session = Session::new(session, now_ms);
         let epoch = self.shared.epoch;
-        Arc::new(Link::new(place.id, peer, url, byte_window, session, epoch))
+        Arc::new(Link::new(place.id, asked, byte_window, session, epoch))
     }
 
     /// Sets the link's driver to work, which then owns its place.

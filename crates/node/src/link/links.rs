@@ -44,6 +44,9 @@ pub enum LinkEvent {
         dialed_url: Option<String>,
         /// The quota that the peer keeps for each stream it is the destination of.
         quota: QuotaHint,
+        /// What the peer's clock showed a moment ago; `None` if the peer dialled, as nothing that
+        /// an offerer signs is over a nonce of ours.
+        witness: Option<ClockWitness>,
     },
     /// A payload frame came, in its class's order. Answer with [`Links::taken`] once it is taken.
     Frame {
@@ -70,6 +73,25 @@ pub enum LinkEvent {
         /// Why.
         reason: DownReason,
     },
+}
+
+/// What a peer's clock showed when it signed over a nonce of ours: it answered our fresh offer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClockWitness {
+    /// What it showed, in milliseconds of Unix time.
+    pub issued_ms: u64,
+    /// When that was heard, by the steady clock.
+    pub heard: Instant,
+}
+
+impl ClockWitness {
+    /// What the peer's clock shows at `now`, in milliseconds of Unix time: however long this
+    /// waited to be looked at, it is no witness of an instant that is past.
+    pub fn at_ms(&self, now: Instant) -> u64 {
+        let waited = now.saturating_duration_since(self.heard).as_millis();
+        let waited_ms = u64::try_from(waited).unwrap_or(u64::MAX);
+        self.issued_ms.saturating_add(waited_ms)
+    }
 }
 
 /// A link that is open.

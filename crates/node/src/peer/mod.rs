@@ -160,10 +160,25 @@ impl Peer {
         staged && self.outbound.pending() == 0 && self.effects.is_empty()
     }
 
+    // What its user wants, before its first link.
+
+    /// Admits this namespace's link-local messages in windows that no record is written for; see
+    /// [`NodeBuilder::delegate_replay`](crate::NodeBuilder::delegate_replay). `false` where as
+    /// many namespaces as allowed ([`DELEGATING_NAMESPACES`](overlane_core::replay::DELEGATING_NAMESPACES)) are registered.
+    #[must_use]
+    pub fn delegate_replay(&mut self, namespace: &str) -> bool {
+        self.engine.delegate_replay(namespace)
+    }
+
     // What happened.
 
-    /// A link to `peer` was admitted.
-    pub fn handle_link_up(&mut self, link: LinkId, peer: Did) {
+    /// A link to `peer` was admitted. Where the peer signed over a nonce of ours for it, what its
+    /// clock shows now is a witness of this node's. Source: protocol decision 4 (two-clock
+    /// retirement).
+    pub fn handle_link_up(&mut self, link: LinkId, peer: Did, witness_ms: Option<u64>, now: Now) {
+        if let Some(witness_ms) = witness_ms {
+            self.engine.handle_witness(witness_ms, now);
+        }
         let Some(slot) = self.engine.claim_slot(peer) else {
             return self.effects.push_back(Effect::Close { link });
         };

@@ -147,7 +147,15 @@ impl Driver {
     fn handle_link(&mut self, event: LinkEvent) {
         let now = self.clock.now();
         match event {
-            LinkEvent::Up { link, peer, .. } => self.peer.handle_link_up(link, peer),
+            LinkEvent::Up {
+                link,
+                peer,
+                witness,
+                ..
+            } => {
+                let witness_ms = witness.map(|witness| witness.at_ms(Instant::now()));
+                self.peer.handle_link_up(link, peer, witness_ms, now);
+            }
             LinkEvent::Frame { link, class, bytes } => {
                 self.peer.handle_frame(link, class, &bytes, now);
             }

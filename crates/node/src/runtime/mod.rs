@@ -66,7 +66,13 @@ pub(crate) async fn start(builder: NodeBuilder) -> Result<Node, NodeError> {
         }
         None => (None, None),
     };
-    let peer = Peer::new(identity.signer(), scan, clock.now());
+    let mut peer = Peer::new(identity.signer(), scan, clock.now());
+    if let Err(refused) = delegate_replay(&mut peer, builder.delegating) {
+        if let Some(writer) = writer {
+            writer.close().await;
+        }
+        return Err(refused);
+    }
     for (record, bad) in peer.engine().unrestorable() {
         tracing::warn!(
             %record, %bad,
@@ -126,6 +132,14 @@ pub(crate) async fn start(builder: NodeBuilder) -> Result<Node, NodeError> {
         supervisor,
         stop_listening,
     }))
+}
+
+fn delegate_replay(peer: &mut Peer, namespaces: Vec<String>) -> Result<(), NodeError> {
+    let mut beyond = namespaces.into_iter();
+    match beyond.find(|namespace| !peer.delegate_replay(namespace)) {
+        Some(namespace) => Err(NodeError::DelegatingFull { namespace }),
+        None => Ok(()),
+    }
 }
 
 async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), NodeError> {

@@ -42,6 +42,10 @@ pub(crate) struct SimNode {
     jobs: Vec<(VerifyTicket, VerifyJob)>,
     writing: Option<Batch>,
     waiting: VecDeque<(Class, Delivery)>,
+    /// How far its wall clock is ahead of the mesh's time.
+    pub(crate) ahead_ms: u64,
+    /// Namespaces that it starts with as delegating their replay.
+    pub(crate) delegating: Vec<&'static str>,
     /// Whether its application takes what was dispatched.
     pub(crate) takes: bool,
     /// Everything its application ever took, over all its lives.
@@ -110,6 +114,8 @@ impl Mesh {
                 jobs: Vec::new(),
                 writing: None,
                 waiting: VecDeque::new(),
+                ahead_ms: 0,
+                delegating: Vec::new(),
                 takes: true,
                 taken: Vec::new(),
                 sent: BTreeMap::new(),
@@ -122,20 +128,30 @@ impl Mesh {
         mesh
     }
 
-    pub(crate) fn now(&self) -> Now {
+    /// Now by the clocks of one node.
+    pub(crate) fn now(&self, index: usize) -> Now {
         Now {
-            wall_ms: self.now_ms,
+            wall_ms: self.now_ms + self.nodes[index].ahead_ms,
             steady_ms: self.now_ms - START_MS,
         }
     }
 
+    /// Time passes, and nothing happens meanwhile.
+    pub(crate) fn pass(&mut self, ms: u64) {
+        self.now_ms += ms;
+    }
+
     /// Starts a crashed node over what its store holds; without a store if told so.
     pub(crate) fn start(&mut self, index: usize, with_store: bool) {
-        let now = self.now();
+        let now = self.now(index);
         let node = &mut self.nodes[index];
         node.store.reopen();
         let scan = with_store.then(|| node.store.scan().unwrap());
-        node.peer = Some(Peer::new(Arc::clone(&node.signer), scan, now));
+        let mut peer = Peer::new(Arc::clone(&node.signer), scan, now);
+        for namespace in &node.delegating {
+            assert!(peer.delegate_replay(namespace));
+        }
+        node.peer = Some(peer);
     }
 
     /// The node loses everything but its store; a batch in flight becomes durable or not.
@@ -159,8 +175,8 @@ impl Mesh {
     /// The link is gone, with everything on it.
     pub(crate) fn cut(&mut self, link: LinkId) {
         self.lanes.retain(|(of, ..), _| *of != link);
-        let now = self.now();
         for end in self.links.remove(&link).expect("there is such a link") {
+            let now = self.now(end);
             if let Some(peer) = &mut self.nodes[end].peer {
                 peer.handle_link_down(link, "the other side is gone", now);
             }
@@ -168,14 +184,15 @@ impl Mesh {
         }
     }
 
-    /// A link between two nodes.
+    /// A link that `one` dialled to `other`, which answered just now, by its clock.
     pub(crate) fn link(&mut self, one: usize, other: usize) -> LinkId {
         let link = LinkId(self.next_link);
         self.next_link += 1;
         self.links.insert(link, [one, other]);
-        for (end, far) in [(one, other), (other, one)] {
-            let did = self.nodes[far].did;
-            self.peer(end).handle_link_up(link, did);
+        let answered_ms = self.now(other).wall_ms;
+        for (end, far, witness_ms) in [(one, other, Some(answered_ms)), (other, one, None)] {
+            let (did, now) = (self.nodes[far].did, self.now(end));
+            self.peer(end).handle_link_up(link, did, witness_ms, now);
             self.drain(end);
         }
         link
@@ -187,12 +204,21 @@ impl Mesh {
 
     /// Asks a node to send; the result is in its `sent`.
     pub(crate) fn send(&mut self, from: usize, to: Did, class: Class, body: &[u8]) -> SendId {
+        self.send_data(from, to, data(class, body))
+    }
+
+    /// As [`send`](Self::send), of an application's message in this namespace.
+    pub(crate) fn send_in(&mut self, from: usize, to: Did, name: &str, body: &[u8]) -> SendId {
+        self.send_data(from, to, data_in(name, body))
+    }
+
+    fn send_data(&mut self, from: usize, to: Did, data: Data) -> SendId {
         let id = self.next_send(from);
         let mut name = [0; 16];
         name[..8].copy_from_slice(&id.0.to_be_bytes());
         name[8..].copy_from_slice(&self.now_ms.to_be_bytes());
-        let outgoing = Outgoing::new(to, data(class, body), TxId(name));
-        let now = self.now();
+        let outgoing = Outgoing::new(to, data, TxId(name));
+        let now = self.now(from);
         self.peer(from).send(id, outgoing, now);
         self.drain(from);
         id
@@ -281,12 +307,12 @@ impl Mesh {
     }
 
     fn step(&mut self, step: Step) {
-        let now = self.now();
         match step {
             Step::Deliver(link, from, class) => self.deliver(link, from, class),
             Step::Verify(index, job) => {
                 let (ticket, job) = self.nodes[index].jobs.remove(job);
                 let result = job.run();
+                let now = self.now(index);
                 self.peer(index).handle_verified(ticket, result, now);
                 self.drain(index);
             }
@@ -297,6 +323,7 @@ impl Mesh {
                 }
             }
             Step::Take(index) => {
+                let now = self.now(index);
                 let node = &mut self.nodes[index];
                 if let Some((class, delivery)) = node.waiting.pop_front() {
                     node.taken.push(Taken::of(class, &delivery));
@@ -308,16 +335,16 @@ impl Mesh {
     }
 
     fn batch_done(&mut self, index: usize, id: BatchId, written: Result<(), StoreError>) {
-        let now = self.now();
+        let now = self.now(index);
         self.nodes[index].batches += 1;
         self.peer(index).handle_batch_done(id, written, now);
         self.drain(index);
     }
 
     fn deliver(&mut self, link: LinkId, from: usize, class: Class) {
-        let now = self.now();
         let ends = self.links[&link];
         let to = if ends[0] == from { ends[1] } else { ends[0] };
+        let now = self.now(to);
         let lane = self.lanes.get_mut(&(link, from, class)).unwrap();
         let frame = lane.frames.pop_front().unwrap();
         lane.untaken += 1;
@@ -340,8 +367,8 @@ impl Mesh {
             return false;
         };
         self.now_ms = self.now_ms.max(START_MS + due_ms);
-        let now = self.now();
         for index in 0..self.nodes.len() {
+            let now = self.now(index);
             if self.nodes[index].peer.is_some() {
                 self.peer(index).handle_timeout(now);
                 self.drain(index);
@@ -351,7 +378,7 @@ impl Mesh {
     }
 
     fn drain(&mut self, index: usize) {
-        let now = self.now();
+        let now = self.now(index);
         while let Some(effect) = self.nodes[index].peer.as_mut().and_then(Peer::poll_effect) {
             let node = &mut self.nodes[index];
             match effect {
@@ -460,10 +487,16 @@ pub(crate) fn data(class: Class, body: &[u8]) -> Data {
         Class::Control => Message::Control(body),
         Class::Storage => Message::Storage(body),
         Class::E2e => Message::E2e(body),
-        Class::Application => Message::Application {
-            namespace: Namespace::new("test").unwrap(),
-            body,
-        },
+        Class::Application => return data_in("test", body),
+    };
+    Data::parse(to_vec(&message)).unwrap()
+}
+
+/// An application's message in this namespace.
+pub(crate) fn data_in(namespace: &str, body: &[u8]) -> Data {
+    let message = Message::Application {
+        namespace: Namespace::new(namespace).unwrap(),
+        body,
     };
     Data::parse(to_vec(&message)).unwrap()
 }

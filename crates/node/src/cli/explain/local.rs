@@ -184,6 +184,11 @@ pub(super) const ENTRIES: &[Entry] = &[
         "start it again: `{overlane} run`",
     ),
     entry(
+        "node/delegating_full",
+        "As many namespaces delegate their replay as may.",
+        "let one namespace carry several kinds of message",
+    ),
+    entry(
         "node/delegation",
         "No delegation can be made with this life.",
         "give a life of at most 30 days",

@@ -186,7 +186,7 @@ pub(super) const ENTRIES: &[Entry] = &[
     entry(
         "replay/clock_suspect",
         "This clock is behind an instant at which streams were retired, and no peer confirms it.",
-        "set the clock right",
+        "set the clock right, or dial a peer whose clock is; `{overlane} replay floor` says how far the instant is",
     ),
     entry(
         "replay/evidence_too_large",
@@ -197,6 +197,11 @@ pub(super) const ENTRIES: &[Entry] = &[
         "replay/expired",
         "The proof was over when it came to be admitted.",
         "send again, so that it is signed anew",
+    ),
+    entry(
+        "replay/floor_unavailable",
+        "The record of the floors does not restore, so they cannot be shown.",
+        "`{overlane} replay clear NAME` says what starting them again costs",
     ),
     entry(
         "replay/fork",

@@ -5,6 +5,7 @@
 //! record.
 
 mod clear;
+mod floor;
 mod forks;
 mod record;
 
@@ -31,6 +32,7 @@ pub(super) fn replay(home: &Home, asked: &Replay, output: &Output) -> Result<Don
         Replay::Show { name } => show(&mut opened, *name, output),
         Replay::Verify => verify(&mut opened, output),
         Replay::Clear { name, yes } => clear::clear(&mut opened, *name, *yes, output),
+        Replay::Floor { reset } => floor::floor(&mut opened, *reset, output),
         Replay::Forks(asked) => forks::forks(&mut opened, asked.export.as_deref(), output),
     }
 }

@@ -5,12 +5,15 @@ use std::sync::Arc;
 use overlane_core::Coded;
 use overlane_core::lane::CloseReason;
 use overlane_core::signal::Source;
+use tokio::time::{Duration, Instant};
 
 use super::must;
 use super::node::{Identity, Node, Pair, frame};
 use super::wrap::{Trick, Tricky};
 use crate::link::count::Held;
-use crate::link::{DownReason, LinkConfig, LinkError, LinkUp};
+use crate::link::{
+    ClockWitness, DownReason, LinkConfig, LinkError, LinkEvent, LinkIdentity, LinkUp,
+};
 
 async fn tricky(seed: u8, config: LinkConfig, trick: Trick) -> (Node, Arc<Tricky>) {
     let held = Held::default();
@@ -164,4 +167,33 @@ async fn the_window_of_a_link_is_what_its_socket_got() {
     assert_eq!(b.links.status()[0].link, at_b);
     let granted = u64::from(status.byte_window);
     assert!(granted >= u64::from(overlane_core::lane::bounds::LINK_WINDOW_MIN_BYTES));
+}
+
+/// Who dialled hears what the other's clock showed when it answered; who answered hears nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn law_only_an_answer_to_a_fresh_offer_is_a_witness() {
+    const AHEAD_MS: u64 = 1_500;
+    let mut a = Node::new(1).await;
+    let mut b = Node::new(2).await;
+    b.identity.advance(AHEAD_MS);
+    must("a link", a.links.dial(&b.url)).await.unwrap();
+    let witness = |event: LinkEvent| match event {
+        LinkEvent::Up { witness, .. } => witness,
+        other => panic!("expected a link to come up, got {other:?}"),
+    };
+    let heard = witness(a.next().await).unwrap();
+    assert_eq!(heard.issued_ms, b.identity.now_ms());
+    assert_eq!(witness(b.next().await), None);
+}
+
+/// A witness that waits to be looked at says what the peer's clock shows by then.
+#[test]
+fn a_witness_does_not_grow_stale() {
+    let heard = Instant::now();
+    let witness = ClockWitness {
+        issued_ms: 1_000,
+        heard,
+    };
+    assert_eq!(witness.at_ms(heard), 1_000);
+    assert_eq!(witness.at_ms(heard + Duration::from_millis(700)), 1_700);
 }
