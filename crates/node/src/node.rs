@@ -245,6 +245,7 @@ impl Node {
             queues: seen.queues,
             pending_sends: seen.pending_sends,
             counters: seen.counters,
+            offers_refused: parts.links.offers_refused(),
             replay: seen.replay,
             bounds: seen.bounds,
         })

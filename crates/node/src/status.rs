@@ -1,5 +1,7 @@
 //! What a node says of itself.
 
+use std::collections::BTreeMap;
+
 use overlane_core::store::StoreError;
 use overlane_core::{Class, Did, NetworkId, replay};
 
@@ -31,6 +33,8 @@ pub struct Status {
     pub pending_sends: usize,
     /// Counts since the start.
     pub counters: Counters,
+    /// Offers of other nodes that were refused since the start, by code.
+    pub offers_refused: BTreeMap<&'static str, u64>,
     /// What the replay engine counted since the start: verdicts, refusals, batches.
     pub replay: replay::Counters,
     /// Every bound of replay protection: how full it is, and has been.

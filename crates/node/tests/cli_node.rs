@@ -100,6 +100,10 @@ fn cli_a_port_in_use_is_named() {
             .as_str()
             .is_some_and(|next| next.contains("--listen"))
     );
+    assert!(
+        !place.home().join("overlane.sock").exists(),
+        "nobody answers there"
+    );
 }
 
 #[test]
@@ -335,6 +339,20 @@ fn cli_a_peer_of_another_network_is_told_apart() {
     assert!(message.contains("network"), "{message}");
     let send = ["send", receiver.did(), "hello", "--wait", "0", "--json"];
     here.overlane(send).is_refused(5, "send/unreachable");
+    let status = there.overlane(["status", "--json"]).json();
+    let counted = status["offers_refused"]["delegation/wrong_network"].as_u64();
+    assert!(counted.is_some_and(|count| count > 0), "{status}");
+}
+
+#[test]
+fn cli_a_daemon_whose_links_are_well_logs_nothing() {
+    let mut pair = Pair::linked();
+    pair.send(&["hello"]);
+    pair.take();
+    for daemon in [&mut pair.sender, &mut pair.receiver] {
+        assert_eq!(daemon.running.terminate(), Some(0));
+        assert_eq!(daemon.running.log(), "");
+    }
 }
 
 #[tokio::test]

@@ -394,3 +394,60 @@ async fn a_node_that_was_shut_down_answers_so() {
     assert!(matches!(there.status().await, Err(NodeError::Closed)));
     here.shutdown().await;
 }
+
+#[tokio::test]
+async fn a_stranger_has_one_request_a_connection() {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let node = builder(1, &MemoryStore::new())
+        .spawn()
+        .await
+        .expect("a node");
+    let url = node.url().expect("a URL").to_owned();
+    let address = url.strip_prefix("http://").expect("plain HTTP");
+    let mut stranger = tokio::net::TcpStream::connect(address)
+        .await
+        .expect("taken");
+    let twice = b"GET / HTTP/1.1\r\nhost: a\r\n\r\n".repeat(2);
+    stranger.write_all(&twice).await.expect("sent");
+    let mut answers = Vec::new();
+    // A listener without limits answers both, and then keeps the connection for ever.
+    let _ = stranger.read_to_end(&mut answers).await;
+    let answers = String::from_utf8(answers).expect("text");
+    assert_eq!(answers.matches("HTTP/1.1 404").count(), 1, "{answers}");
+    node.shutdown().await;
+}
+
+#[tokio::test]
+async fn refused_offers_are_counted() {
+    let (here, there) = pair().await;
+    let other = builder(3, &MemoryStore::new()).network(overlane_core::NetworkId(2));
+    let other = other.spawn().await.expect("a node");
+    let refused = other.connect(here.url().expect("a URL")).await;
+    let Err(NodeError::Link(refused)) = refused else {
+        panic!("linked across networks: {refused:?}");
+    };
+    assert_eq!(refused.code(), "link/refused_by_peer");
+    let counted = here.status().await.expect("a status").offers_refused;
+    assert_eq!(counted.values().sum::<u64>(), 1, "{counted:?}");
+    assert!(
+        there
+            .status()
+            .await
+            .expect("a status")
+            .offers_refused
+            .is_empty()
+    );
+    for node in [here, there, other] {
+        node.shutdown().await;
+    }
+}
+
+#[tokio::test]
+async fn more_peers_than_may_be_are_refused_before_anything_runs() {
+    let mut builder = builder(1, &MemoryStore::new());
+    for port in 0..=overlane_node::PEERS_MAX {
+        builder = builder.peer(format!("http://127.0.0.1:{port}"));
+    }
+    let refused = builder.spawn().await;
+    assert!(matches!(refused, Err(NodeError::PeersFull)), "{refused:?}");
+}

@@ -52,6 +52,7 @@ pub(super) fn status(
         counters: counters(&status.counters),
         refused: owned(&status.counters.refused),
         sends_refused: owned(&status.counters.sends_refused),
+        offers_refused: owned(&status.offers_refused),
         replay: replay_counters(&status.replay),
     }
 }

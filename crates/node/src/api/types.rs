@@ -108,6 +108,8 @@ pub struct StatusReport {
     pub refused: BTreeMap<String, u64>,
     /// Refused sends by code.
     pub sends_refused: BTreeMap<String, u64>,
+    /// Offers of other nodes that were refused, by code.
+    pub offers_refused: BTreeMap<String, u64>,
     /// Counts of the replay boundary.
     pub replay: BTreeMap<String, u64>,
 }

@@ -74,7 +74,14 @@ async fn daemon(
     for peer in &config.peers {
         node = node.peer(peer);
     }
-    let node = node.spawn().await?;
+    let node = match node.spawn().await {
+        Ok(node) => node,
+        Err(refused) => {
+            // Nobody answers on it.
+            let _ = std::fs::remove_file(home.socket_path());
+            return Err(refused.into());
+        }
+    };
     let opened = OpenedStore {
         kind: summary.kind.name().to_owned(),
         path: summary.folder.display().to_string(),

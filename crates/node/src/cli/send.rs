@@ -62,11 +62,7 @@ fn sign(home: &Home, send: &Send) -> Result<SendReceipt, Failure> {
     let body = match (&send.text, &send.file) {
         (Some(text), _) => text.clone().into_bytes(),
         (None, Some(file)) => read(file, DATA_MAX_BYTES)?,
-        (None, None) => read_from(
-            io::stdin().lock(),
-            Path::new("standard input"),
-            DATA_MAX_BYTES,
-        )?,
+        (None, None) => read_body()?,
     };
     let asked = SendRequest {
         destination: send.did.clone().unwrap_or_default(),
@@ -102,6 +98,18 @@ fn wait_ms(send: &Send) -> u64 {
 pub(super) fn read(path: &Path, max_bytes: usize) -> Result<Vec<u8>, Failure> {
     let file = File::open(path).map_err(unreadable(path))?;
     read_from(file, path, max_bytes)
+}
+
+/// The body from standard input. Nothing there is more likely a closed input than a message.
+fn read_body() -> Result<Vec<u8>, Failure> {
+    let name = Path::new("standard input");
+    let body = read_from(io::stdin().lock(), name, DATA_MAX_BYTES)?;
+    if body.is_empty() {
+        let message = "there is no TEXT, no --file, and nothing on standard input; for an empty \
+                       message, TEXT is \"\"";
+        return Err(Failure::new("cli/no_body", Fault::Usage, message));
+    }
+    Ok(body)
 }
 
 fn read_from(from: impl Read, name: &Path, max_bytes: usize) -> Result<Vec<u8>, Failure> {

@@ -33,6 +33,7 @@ fn in_words(report: &StatusReport) -> String {
         counters,
         refused,
         sends_refused,
+        offers_refused,
         replay,
         ..
     } = report;
@@ -74,6 +75,7 @@ fn in_words(report: &StatusReport) -> String {
         ("replay", replay),
         ("refused frames", refused),
         ("refused sends", sends_refused),
+        ("refused offers", offers_refused),
     ] {
         text += &counts(title, table);
     }

@@ -11,9 +11,10 @@ use overlane_core::NetworkId;
 use overlane_storage_native::StoreKind;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
-use tracing_subscriber::filter::Targets;
+use tracing_subscriber::filter::{LevelFilter, Targets};
 
 use super::{HomeError, files};
+use crate::PEERS_MAX;
 
 /// The network of a node whose operator chose none.
 const DEFAULT_NETWORK: NetworkId = NetworkId(1);
@@ -24,6 +25,9 @@ const DEFAULT_LISTEN: &str = "127.0.0.1:7420";
 
 /// How replay records are kept unless the operator chose.
 const DEFAULT_STORE: StoreKind = StoreKind::Journal;
+
+/// What the targets of this node's own crates begin with.
+const OWN_TARGETS: &str = "overlane";
 
 /// What the operator chose.
 #[derive(Debug, Clone, PartialEq)]
@@ -52,7 +56,9 @@ impl Default for Config {
     }
 }
 
-/// What is logged: a level, or levels by target ("info,overlane_node::link=debug").
+/// What is logged: a level, or levels by target ("info,overlane_node::link=debug"). A level alone
+/// is that of the node's own messages: the libraries under it warn of what it handles, so they tell
+/// errors only, unless a target names them ("warn,rtc=debug").
 #[derive(Debug, Clone, PartialEq)]
 pub struct LogFilter {
     text: String,
@@ -69,10 +75,9 @@ impl LogFilter {
 
 impl Default for LogFilter {
     fn default() -> Self {
-        let level = tracing_subscriber::filter::LevelFilter::WARN;
         Self {
             text: "warn".to_owned(),
-            targets: Box::new(Targets::new().with_default(level)),
+            targets: Box::new(own(&Targets::new().with_default(LevelFilter::WARN))),
         }
     }
 }
@@ -81,14 +86,30 @@ impl FromStr for LogFilter {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = |cause: String| format!("\"{text}\" is no log filter: {cause}");
+        // A target without a level would be taken for a level misspelt, and silence all else.
+        let bare = text.split(',').find(|part| !part.contains('='));
+        if let Some(Err(_)) = bare.map(str::parse::<LevelFilter>) {
+            let bare = bare.unwrap_or_default();
+            return Err(wrong(format!("\"{bare}\" is no level and names none")));
+        }
         let targets: Targets = text
             .parse()
-            .map_err(|error| format!("\"{text}\" is no log filter: {error}"))?;
+            .map_err(|error: tracing_subscriber::filter::ParseError| wrong(error.to_string()))?;
         Ok(Self {
             text: text.to_owned(),
-            targets: Box::new(targets),
+            targets: Box::new(own(&targets)),
         })
     }
+}
+
+/// The same, with the default level for this node's own targets, and errors only of all others.
+fn own(targets: &Targets) -> Targets {
+    let level = targets.default_level().unwrap_or(LevelFilter::OFF);
+    Targets::new()
+        .with_default(level.min(LevelFilter::ERROR))
+        .with_target(OWN_TARGETS, level)
+        .with_targets(targets.iter())
 }
 
 impl Config {
@@ -100,6 +121,15 @@ impl Config {
     fn parse(text: &str, path: &Path) -> Result<Self, HomeError> {
         let file: ConfigFile = toml::from_str(text)
             .map_err(|error| wrong(path, text, error.span(), error.message()))?;
+        // None is left out without a word.
+        let count = file.peers.len();
+        if count > PEERS_MAX {
+            let cause = format!("{count} peers; a node stays linked to at most {PEERS_MAX}");
+            let lines = text.split_inclusive('\n');
+            let before = lines.take_while(|line| !line.starts_with("peers"));
+            let start = before.map(str::len).sum();
+            return Err(wrong(path, text, Some(start..start), &cause));
+        }
         let default = Self::default();
         Ok(Self {
             network: file.network.map_or(default.network, NetworkId),
@@ -143,7 +173,8 @@ store = "{store}"
 peers = {peers}
 
 # What is logged to standard error: "off", "error", "warn" (the default), "info", "debug", "trace",
-# or levels by target, as in "warn,overlane_node=debug".
+# or levels by target, as in "warn,overlane_node=debug". The libraries under the node tell errors
+# only, unless a target names them, as in "warn,rtc=debug".
 log = "{log}"
 "#
         )
@@ -287,6 +318,8 @@ mod tests {
             ),
             (1, "peers = [\"http://127.0.0.1\"]", "port"),
             (1, "log = \"a=loud\"", "log filter"),
+            (1, "log = \"loud\"", "no level"),
+            (1, "log = \"warn,overlane_nod\"", "no level"),
             (1, "network = = 1", ""),
         ] {
             let Err(HomeError::Config {
@@ -298,6 +331,49 @@ mod tests {
             assert_eq!(at, line, "{text:?}: {cause}");
             assert!(cause.contains(words), "{text:?}: {cause}");
         }
+    }
+
+    #[test]
+    fn more_peers_than_a_node_keeps_are_a_mistake() {
+        let text = |count: usize| {
+            let urls = (1..=count).map(|port| format!("\"http://127.0.0.1:{port}\""));
+            format!("\npeers = [{}]", urls.collect::<Vec<_>>().join(", "))
+        };
+        let full = parse(&text(PEERS_MAX)).expect("as many as may be");
+        assert_eq!(full.peers.len(), PEERS_MAX);
+        let Err(HomeError::Config { line, cause, .. }) = parse(&text(PEERS_MAX + 1)) else {
+            panic!("one too many was taken");
+        };
+        assert_eq!((line, cause.contains("at most 64")), (2, true), "{cause}");
+    }
+
+    #[test]
+    fn libraries_tell_errors_only_unless_they_are_named() {
+        use tracing::Level;
+        let tells = |text: &str, target: &str, level: Level| {
+            let filter: LogFilter = text.parse().expect("a filter");
+            filter.targets().would_enable(target, &level)
+        };
+        assert_eq!(LogFilter::default(), "warn".parse().expect("a filter"));
+        assert!(tells("warn", "overlane_node::link", Level::WARN));
+        assert!(!tells("warn", "rtc_ice::agent", Level::WARN));
+        assert!(tells("warn", "rtc_ice::agent", Level::ERROR));
+        assert!(!tells("debug", "rtc", Level::WARN));
+        assert!(tells("debug", "overlane", Level::DEBUG));
+        assert!(tells("warn,rtc=debug", "rtc_ice", Level::DEBUG));
+        assert!(tells(
+            "warn,overlane_node=debug",
+            "overlane_node::link",
+            Level::DEBUG
+        ));
+        assert!(!tells(
+            "warn,overlane_node=debug",
+            "overlane_core",
+            Level::DEBUG
+        ));
+        assert!(!tells("off", "rtc", Level::ERROR));
+        assert!(!tells("off", "overlane", Level::ERROR));
+        assert!(!tells("rtc=debug", "overlane", Level::ERROR));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! All links of a node, and one handle to them.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
@@ -130,6 +131,8 @@ pub(super) struct Shared {
     pub(super) identity: Arc<dyn LinkIdentity>,
     pub(super) connector: Arc<dyn Connector>,
     pub(super) guard: Mutex<OfferGuard>,
+    /// Requests of strangers that were refused, by code: constants, so the table is bounded.
+    pub(super) refused: Mutex<BTreeMap<&'static str, u64>>,
     /// Counts changes of the registry, for those who wait for one.
     pub(super) changes: watch::Sender<u64>,
     pub(super) stopping: watch::Sender<Stopping>,
@@ -197,6 +200,7 @@ impl Links {
             identity,
             connector,
             guard: Mutex::new(OfferGuard::new()),
+            refused: Mutex::default(),
             changes: watch::Sender::new(0),
             stopping: watch::Sender::new(Stopping::No),
             epoch: Instant::now(),
@@ -210,6 +214,17 @@ impl Links {
     /// This node's place on the ring.
     pub fn did(&self) -> Did {
         self.shared.identity.signer().did()
+    }
+
+    /// How many offers were refused since the start, by the code of the refusal.
+    pub fn offers_refused(&self) -> BTreeMap<&'static str, u64> {
+        lock(&self.shared.refused).clone()
+    }
+
+    pub(super) fn count_refused(&self, code: &'static str) {
+        let mut refused = lock(&self.shared.refused);
+        let count = refused.entry(code).or_default();
+        *count = count.saturating_add(1);
     }
 
     /// What links hold of the system.

@@ -132,6 +132,7 @@ impl Status for RequestError {
 }
 
 fn refuse(links: &Links, error: &impl Status) -> Response {
+    links.count_refused(error.code());
     let refusal = Refusal::of(error, links.did());
     cbor(error.status(), to_vec(&refusal))
 }

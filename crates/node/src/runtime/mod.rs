@@ -46,6 +46,9 @@ pub const EVENTS_KEPT_MAX: usize = 1_024;
 /// Starts a node.
 pub(crate) async fn start(builder: NodeBuilder) -> Result<Node, NodeError> {
     let account = builder.account.ok_or(NodeError::NoAccount)?;
+    if builder.peers.len() > PEERS_MAX {
+        return Err(NodeError::PeersFull);
+    }
     let clock = Clock::start();
     let ttl_ms = builder.delegation_ttl_ms;
     let identity = Arc::new(Identity::new(account, builder.network, ttl_ms)?);
@@ -155,16 +158,15 @@ async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), NodeEr
     Ok((listener, bound))
 }
 
-/// Serves until the sender is used or dropped.
+/// Serves strangers, each within its limits, until the sender is used or dropped.
 fn serve(listener: TcpListener, router: axum::Router) -> oneshot::Sender<()> {
     let (stop, stopped) = oneshot::channel::<()>();
     tokio::spawn(async move {
-        let server = axum::serve(listener, router).with_graceful_shutdown(async {
+        let stopped = async {
             let _ = stopped.await;
-        });
-        if let Err(error) = server.await {
-            tracing::error!(%error, "no offers are taken any more");
-        }
+        };
+        let limits = link::server::ServerLimits::default();
+        link::server::serve(listener, router, limits, stopped).await;
     });
     stop
 }

@@ -140,6 +140,14 @@ impl Running {
         self.child.wait().expect("its end").code()
     }
 
+    /// What a process that has ended wrote to standard error.
+    pub(crate) fn log(&mut self) -> String {
+        let mut log = String::new();
+        let mut stderr = self.child.stderr.take().expect("its log");
+        stderr.read_to_string(&mut log).expect("text");
+        log
+    }
+
     /// Ends the process as a crash does.
     pub(crate) fn kill(&mut self) {
         self.child.kill().expect("killed");

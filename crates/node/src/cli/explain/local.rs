@@ -59,6 +59,11 @@ pub(super) const ENTRIES: &[Entry] = &[
         "end the other `{overlane} watch` first",
     ),
     entry(
+        "cli/no_body",
+        "Neither TEXT nor --file was given, and standard input is empty.",
+        "name the body; for an empty message, TEXT is \"\"",
+    ),
+    entry(
         "cli/no_randomness",
         "The platform gave no random bytes for a key.",
         "try again; if it stays so, the platform's random source is broken",
