@@ -88,10 +88,9 @@ impl FromStr for LogFilter {
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = |cause: String| format!("\"{text}\" is no log filter: {cause}");
         // A target without a level would be taken for a level misspelt, and silence all else.
-        let bare = text.split(',').find(|part| !part.contains('='));
-        if let Some(Err(_)) = bare.map(str::parse::<LevelFilter>) {
-            let bare = bare.unwrap_or_default();
-            return Err(wrong(format!("\"{bare}\" is no level and names none")));
+        let bare = |part: &&str| !part.contains('=') && part.parse::<LevelFilter>().is_err();
+        if let Some(part) = text.split(',').find(bare) {
+            return Err(wrong(format!("\"{part}\" is no level, and has none")));
         }
         let targets: Targets = text
             .parse()
@@ -121,21 +120,14 @@ impl Config {
     fn parse(text: &str, path: &Path) -> Result<Self, HomeError> {
         let file: ConfigFile = toml::from_str(text)
             .map_err(|error| wrong(path, text, error.span(), error.message()))?;
-        // None is left out without a word.
-        let count = file.peers.len();
-        if count > PEERS_MAX {
-            let cause = format!("{count} peers; a node stays linked to at most {PEERS_MAX}");
-            let lines = text.split_inclusive('\n');
-            let before = lines.take_while(|line| !line.starts_with("peers"));
-            let start = before.map(str::len).sum();
-            return Err(wrong(path, text, Some(start..start), &cause));
-        }
+        let peers = peers(&file.peers)
+            .map_err(|(start, cause)| wrong(path, text, Some(start..start), &cause))?;
         let default = Self::default();
         Ok(Self {
             network: file.network.map_or(default.network, NetworkId),
             listen: file.listen.map_or(default.listen, |it| it.0),
             store: file.store.map_or(default.store, |it| it.0.0),
-            peers: file.peers.into_iter().map(|it| it.0.0).collect(),
+            peers,
             log: file.log.map_or(default.log, |it| it.0),
         })
     }
@@ -197,7 +189,12 @@ pub(super) fn write_peers(path: &Path, peers: &[String]) -> Result<(), HomeError
     if let Some(decor) = decor {
         *value.decor_mut() = decor;
     }
-    document.insert("peers", toml_edit::Item::Value(value));
+    let value = toml_edit::Item::Value(value);
+    // Inserting would put a bare key in the place of one that has comments above it.
+    match document.get_mut("peers") {
+        Some(there) => *there = value,
+        None => drop(document.insert("peers", value)),
+    }
     files::replace(path, document.to_string().as_bytes(), 0o644)
 }
 
@@ -211,6 +208,9 @@ pub fn peer_url(text: &str) -> Result<String, String> {
         return wrong("expected http://HOST:PORT");
     };
     match (uri.scheme_str(), uri.authority(), uri.port_u16()) {
+        (Some("http"), Some(authority), Some(_)) if authority.host().is_empty() => {
+            wrong("the host is missing, as in http://127.0.0.1:7420")
+        }
         (Some("http"), Some(authority), Some(_)) => match uri.path_and_query() {
             Some(more) if more != "/" => wrong("nothing may follow the port"),
             _ => Ok(format!("http://{authority}")),
@@ -245,8 +245,21 @@ struct ConfigFile {
     listen: Option<Text<SocketAddr>>,
     store: Option<Text<StoreName>>,
     #[serde(default)]
-    peers: Vec<Text<PeerUrl>>,
+    peers: Vec<toml::Spanned<String>>,
     log: Option<Text<LogFilter>>,
+}
+
+/// The URLs in their one form, or where one is wrong and why. None is left out without a word.
+fn peers(written: &[toml::Spanned<String>]) -> Result<Vec<String>, (usize, String)> {
+    if let Some(beyond) = written.get(PEERS_MAX) {
+        let count = written.len();
+        let cause = format!("{count} peers; a node stays linked to at most {PEERS_MAX}");
+        return Err((beyond.span().start, cause));
+    }
+    let form = |it: &toml::Spanned<String>| {
+        peer_url(it.get_ref()).map_err(|cause| (it.span().start, cause))
+    };
+    written.iter().map(form).collect()
 }
 
 /// A value that is written as text.
@@ -267,16 +280,6 @@ impl FromStr for StoreName {
     fn from_str(name: &str) -> Result<Self, String> {
         let kind = StoreKind::from_name(name).map(Self);
         kind.ok_or_else(|| format!("\"{name}\" is no store; there is \"journal\" and \"files\""))
-    }
-}
-
-struct PeerUrl(String);
-
-impl FromStr for PeerUrl {
-    type Err = String;
-
-    fn from_str(url: &str) -> Result<Self, String> {
-        peer_url(url).map(Self)
     }
 }
 
