@@ -105,3 +105,31 @@ impl<'a> Decode<'a> for Limits {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use overlane_core::wire::cbor::{from_slice, to_vec};
+
+    #[test]
+    fn law_both_ends_keep_to_the_same_limits() {
+        let generous = Limits::default();
+        let careful = Limits {
+            exports: 7,
+            imports: 9,
+            promises: 3,
+            unacked_frames: 0,
+            soft_violations: 1,
+            ..Limits::default()
+        };
+        let said: Limits = from_slice(&to_vec(&careful)).unwrap();
+        let (here, there) = (generous.with(said), careful.with(generous));
+        assert_eq!((here.exports, here.imports), (9, 7));
+        assert_eq!((there.exports, there.imports), (7, 9));
+        assert_eq!((here.promises, there.promises), (3, 3));
+        // A window of nothing would be no link.
+        assert_eq!((here.unacked_frames, there.unacked_frames), (1, 1));
+        // What one end puts up with is its own affair.
+        assert_eq!(here.soft_violations, generous.soft_violations);
+    }
+}

@@ -35,6 +35,7 @@ pub struct Objects {
     pub budgets: Vec<u8>,
     pub faults: u8,
     pub acks: bool,
+    pub limits: Limits,
     pub broken: Vec<Mutant>,
 }
 
@@ -53,7 +54,7 @@ impl Model for Objects {
 
     fn start(&self) -> State {
         let links: Vec<_> = (1..self.budgets.len()).map(|at| (at - 1, at)).collect();
-        let mut world = World::new(&self.budgets, &links, Limits::default(), &self.broken);
+        let mut world = World::new(&self.budgets, &links, self.limits, &self.broken);
         world.faults = self.faults;
         let object = world.nodes[0].tables.export();
         State {
@@ -153,7 +154,7 @@ impl Model for Objects {
             return Ok(());
         }
         let rest = world.comes_to_rest()?;
-        if state.revoked.is_none() && rest.sent != rest.came {
+        if state.revoked.is_none() && rest.sent != rest.came + rest.refused {
             return Err(format!("L3 {} sent, {} came", rest.sent, rest.came));
         }
         // I8 and I3: what others hold, the owner knows as what it is.

@@ -61,6 +61,7 @@ pub struct Promises {
     pub budgets: Vec<u8>,
     pub faults: u8,
     pub acks: bool,
+    pub limits: Limits,
     /// What the promise may become.
     pub outcomes: Vec<Become>,
     /// Whether the decision may be passed on.
@@ -89,7 +90,7 @@ impl Model for Promises {
 
     fn start(&self) -> State {
         let links = self.link_ends();
-        let mut world = World::new(&self.budgets, &links, Limits::default(), &self.broken);
+        let mut world = World::new(&self.budgets, &links, self.limits, &self.broken);
         let last = self.budgets.len() - 1;
         let promise = world.nodes[last].tables.promise_new();
         world.nodes[last].held.insert(promise.into());

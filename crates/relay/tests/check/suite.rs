@@ -4,6 +4,7 @@ use super::explore::{Found, explore};
 use super::hostile::Hostile;
 use super::objects::Objects;
 use super::promises::{Become, Promises};
+use overlane_relay::refs::Limits;
 use overlane_relay::refs::table::Mutant;
 
 /// How many actions each side has: the owner or decider, and the other.
@@ -22,7 +23,7 @@ pub struct Case {
     pub run: Run,
 }
 
-fn objects(name: &'static str, budgets: &[u8], faults: u8, acks: bool) -> Case {
+fn objects(name: &'static str, budgets: &[u8], faults: u8, acks: bool, limits: Limits) -> Case {
     let budgets = budgets.to_vec();
     Case {
         name,
@@ -31,6 +32,7 @@ fn objects(name: &'static str, budgets: &[u8], faults: u8, acks: bool) -> Case {
                 budgets: budgets.clone(),
                 faults,
                 acks,
+                limits,
                 broken: broken.to_vec(),
             };
             explore(&model, bound)
@@ -58,6 +60,7 @@ fn plain(budgets: &[u8], outcomes: &[Become]) -> Promises {
         budgets: budgets.to_vec(),
         faults: 0,
         acks: false,
+        limits: Limits::default(),
         outcomes: outcomes.to_vec(),
         passes: false,
         mentions: false,
@@ -75,6 +78,22 @@ const PASSED_ON: &str = "promises that are passed on";
 const THREE_NODES: &str = "promises, three nodes";
 const FAULTS: &str = "promises, faults";
 
+/// Limits that a few messages reach: the application is refused, and what is due waits. Nobody may
+/// take an honest peer for one that is not.
+const TIGHT: Limits = Limits {
+    exports: 2,
+    imports: 2,
+    promises: 1,
+    unacked_frames: 1,
+    queued_messages: 1,
+    introductions_per_s: u32::MAX,
+    soft_violations: 0,
+    ack_delay_ms: 50,
+    probe_ms: 5_000,
+    ack_deadline_ms: 60_000,
+    explicit_seq: true,
+};
+
 /// The models of honest nodes.
 pub fn honest(size: Size) -> Vec<Case> {
     let Size { owner, other } = size;
@@ -82,11 +101,18 @@ pub fn honest(size: Size) -> Vec<Case> {
         owner.saturating_sub(1).max(1),
         other.saturating_sub(1).max(1),
     );
+    let roomy = Limits::default();
     vec![
-        objects(OBJECTS, &[owner, other], 0, false),
-        objects("objects, acknowledged alone", &[less, fewer], 0, true),
-        objects("objects, three nodes", &[less, 1, fewer], 0, false),
-        objects(OBJECT_FAULTS, &[less, fewer], 2, true),
+        objects(OBJECTS, &[owner, other], 0, false, roomy),
+        objects(
+            "objects, acknowledged alone",
+            &[less, fewer],
+            0,
+            true,
+            roomy,
+        ),
+        objects("objects, three nodes", &[less, 1, fewer], 0, false, roomy),
+        objects(OBJECT_FAULTS, &[less, fewer], 2, true, roomy),
         promises(COME_BACK, plain(&[other, owner], &[Become::Door(0)])),
         promises(
             OUTCOMES,
@@ -121,6 +147,17 @@ pub fn honest(size: Size) -> Vec<Case> {
                 faults: 2,
                 acks: true,
                 ..plain(&[fewer, less], &[Become::Door(0)])
+            },
+        ),
+        objects("objects, tight limits", &[owner, fewer], 0, true, TIGHT),
+        promises(
+            "promises, tight limits",
+            Promises {
+                drops: true,
+                mentions: true,
+                acks: true,
+                limits: TIGHT,
+                ..plain(&[fewer, less], &[Become::Data, Become::Door(0)])
             },
         ),
     ]
