@@ -70,7 +70,7 @@ impl Limits {
 
     /// The most frames in the outbox.
     pub fn outbox_frames(self) -> usize {
-        2 * self.unacked_frames as usize
+        (self.unacked_frames as usize).saturating_mul(2)
     }
 
     /// The most rows that wait for an acknowledgement: no operation adds more than one for each

@@ -46,7 +46,7 @@ impl Tx<'_> {
 
     /// One more handle of the application; whether it is the only one.
     pub(super) fn add_app_ref(&mut self, local: Local) -> bool {
-        self.change_refs(local, |refs| refs.app += 1)
+        self.change_refs(local, |refs| refs.app = refs.app.saturating_add(1))
             .is_some_and(|refs| refs.app == 1)
     }
 
@@ -56,7 +56,7 @@ impl Tx<'_> {
     }
 
     pub(super) fn add_data_ref(&mut self, local: Local) {
-        self.change_refs(local, |refs| refs.data += 1);
+        self.change_refs(local, |refs| refs.data = refs.data.saturating_add(1));
     }
 
     fn drop_data_ref(&mut self, local: Local) {
@@ -65,7 +65,7 @@ impl Tx<'_> {
     }
 
     pub(super) fn pin(&mut self, local: Local) {
-        self.change_refs(local, |refs| refs.pins += 1);
+        self.change_refs(local, |refs| refs.pins = refs.pins.saturating_add(1));
     }
 
     pub(super) fn unpin(&mut self, local: Local) {
