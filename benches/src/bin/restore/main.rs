@@ -17,7 +17,7 @@ use clap::Parser;
 use overlane_benches::full;
 use overlane_core::identity::Verified;
 use overlane_core::replay::{Engine, EngineConfig, Now, STREAM_CAPACITY};
-use overlane_core::store::{Change, Effect, RecordStore as _};
+use overlane_core::store::{Change, Effect};
 use overlane_core::transaction::Payload;
 use overlane_core::wire::cbor::to_vec;
 use overlane_storage_native::{JOURNAL_BUDGET_BYTES, StoreAdmin, StoreKind};
