@@ -20,6 +20,7 @@ use overlane_core::transaction::{Draft, ForkEvidence, Payload, RelayFields, Tran
 use overlane_core::wire::bounds::FRAME_MAX_BYTES;
 use overlane_core::wire::cbor::from_slice;
 use overlane_core::{Class, Coded, Did, NetworkId, TxId};
+use overlane_node::link::LinkId;
 use overlane_node::peer::{
     DELEGATIONS_MAX, DISPATCH_QUEUE_MAX, Event, ORPHAN_FRAMES_MAX, PACE, PENDING_SENDS_MAX,
     SendError,
@@ -197,6 +198,27 @@ fn frame_saying(
     payload.to_frame(|_| false)
 }
 
+/// The transaction of a frame, carried to `next_hop` by `hop`.
+fn carried(frame: &[u8], hop: &Signer, next_hop: Did) -> Vec<u8> {
+    let transaction = Payload::from_frame(frame).unwrap().into_transaction();
+    let life = Life {
+        issued_ms: START_MS,
+        ttl_ms: 600_000,
+    };
+    let relay = RelayFields::direct(next_hop);
+    let payload = Payload::carry(transaction, relay, hop, life).unwrap();
+    payload.to_frame(|_| false)
+}
+
+/// A frame in which another letter stands in the body "forged".
+fn tampered(frame: &[u8]) -> Vec<u8> {
+    let mut frame = frame.to_vec();
+    let at = frame.windows(6).position(|bytes| bytes == b"forged");
+    frame[at.unwrap()] ^= 1;
+    frame
+}
+
+/// What an origin further back may have caused, or time alone, is not the link's peer's doing.
 #[test]
 fn every_refusal_is_counted_under_its_code_and_gives_its_credit_back() {
     let life = |issued_ms, ttl_ms| Life { issued_ms, ttl_ms };
@@ -206,13 +228,13 @@ fn every_refusal_is_counted_under_its_code_and_gives_its_credit_back() {
     let (sender, to) = (mesh.nodes[0].signer.clone(), mesh.nodes[1].did);
     let elsewhere = mesh.nodes[2].did;
     let good = frame(&sender, to, 100, now);
-    let mut tampered = good.clone();
-    let last = tampered.len() - 1;
-    tampered[last] ^= 1;
-    let foreign = signer(0, NetworkId(8), START_MS);
-    let stranger = signer(9, NETWORK, START_MS);
+    let foreign = signer(5, NetworkId(8), START_MS);
+    let by_sender = |frame: Vec<u8>| carried(&frame, &sender, to);
     let cases = [
-        ("delegation/wrong_network", frame(&foreign, to, 1, now)),
+        (
+            "delegation/wrong_network",
+            by_sender(frame(&foreign, to, 1, now)),
+        ),
         (
             "payload/expired",
             frame(&sender, to, 1, life(START_MS - 900_000, 600_000)),
@@ -223,32 +245,23 @@ fn every_refusal_is_counted_under_its_code_and_gives_its_credit_back() {
         ),
         (
             "payload/wrong_destination",
-            frame(&sender, elsewhere, 1, now),
+            by_sender(frame(&sender, elsewhere, 1, now)),
         ),
-        ("payload/wrong_hop", frame(&stranger, to, 1, now)),
-        ("payload/bad_signature", tampered),
-        ("payload/malformed", good[..good.len() - 1].to_vec()),
-        ("frame/unknown_marker", b"nothing".to_vec()),
-        ("frame/oversized", vec![0; FRAME_MAX_BYTES + 1]),
+        ("payload/bad_signature", by_sender(tampered(&good))),
     ];
     // More of each than a lane's credit: were it not given back, the lane would stand still.
     for _ in 0..20 {
         for (_, frame) in &cases {
             mesh.inject(0, 1, Class::Application, frame.clone());
         }
-        mesh.inject(0, 1, Class::Control, good.clone());
     }
     mesh.settle();
     let refusals = mesh.refusals(1);
     for (code, _) in &cases {
         assert_eq!(refusals.get(code), Some(&20), "{code} of {refusals:?}");
     }
-    assert_eq!(
-        refusals.get("payload/wrong_lane"),
-        Some(&20),
-        "{refusals:?}"
-    );
-    assert_eq!(refusals.len(), cases.len() + 1, "{refusals:?}");
+    assert_eq!(refusals.len(), cases.len(), "{refusals:?}");
+    assert!(mesh.peer(1).counters().links_cut.is_empty());
     assert!(mesh.nodes[1].taken.is_empty());
     assert_eq!(
         mesh.nodes[1].store.writes(),
@@ -259,6 +272,148 @@ fn every_refusal_is_counted_under_its_code_and_gives_its_credit_back() {
     mesh.inject(0, 1, Class::Application, good);
     mesh.settle();
     assert_eq!(mesh.nodes[1].taken.len(), 1);
+}
+
+#[test]
+fn law_what_only_the_links_peer_can_have_done_cuts_its_link() {
+    let now = Life {
+        issued_ms: START_MS,
+        ttl_ms: 600_000,
+    };
+    let [own, foreign, stranger] = [
+        signer(0, NETWORK, START_MS),
+        signer(0, NetworkId(8), START_MS),
+        signer(9, NETWORK, START_MS),
+    ];
+    let (to, elsewhere) = (
+        signer(1, NETWORK, START_MS).did(),
+        signer(2, NETWORK, START_MS).did(),
+    );
+    let good = frame(&own, to, 100, now);
+    let mut bad_hop = good.clone();
+    *bad_hop.last_mut().unwrap() ^= 1;
+    let application = Class::Application;
+    let cases = [
+        (
+            "payload/wrong_hop",
+            application,
+            carried(&good, &stranger, to),
+        ),
+        (
+            "payload/wrong_next_hop",
+            application,
+            carried(&good, &own, elsewhere),
+        ),
+        ("payload/bad_signature", application, bad_hop),
+        // Its origin's signature fails too: the hop's alone would have cut it.
+        ("payload/bad_signature", application, tampered(&good)),
+        (
+            "delegation/wrong_network",
+            application,
+            carried(&good, &foreign, to),
+        ),
+        (
+            "payload/malformed",
+            application,
+            good[..good.len() - 1].to_vec(),
+        ),
+        ("frame/unknown_marker", application, b"nothing".to_vec()),
+        ("frame/oversized", application, vec![0; FRAME_MAX_BYTES + 1]),
+        ("payload/wrong_lane", Class::Control, good.clone()),
+    ];
+    for (code, class, frame) in cases {
+        for seed in 0..4 {
+            let mut mesh = Mesh::new(2, seed);
+            mesh.link(0, 1);
+            for _ in 0..40 {
+                mesh.inject(0, 1, class, frame.clone());
+            }
+            mesh.settle();
+            let counters = mesh.peer(1).counters().clone();
+            assert_eq!(
+                counters.links_cut,
+                [(code, 1)].into(),
+                "{code}, seed {seed}"
+            );
+            assert!(counters.frames_received < 40, "{code}, seed {seed}");
+            assert!(counters.refused.contains_key(code), "{code}, seed {seed}");
+            assert_eq!(mesh.peer(1).links().count(), 0, "{code}, seed {seed}");
+            // The next link begins anew.
+            mesh.link(0, 1);
+            mesh.inject(0, 1, application, good.clone());
+            mesh.settle();
+            assert_eq!(mesh.nodes[1].taken.len(), 1, "{code}, seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn who_passes_on_a_bad_transaction_keeps_its_link() {
+    let now = Life {
+        issued_ms: START_MS,
+        ttl_ms: 600_000,
+    };
+    let mut mesh = Mesh::new(3, 23);
+    mesh.link(0, 1);
+    let to = mesh.nodes[1].did;
+    let origin = mesh.nodes[2].signer.clone();
+    let bad = tampered(&frame(&origin, to, 1, now));
+    let id = mesh.offer(0, &bad, Some(to));
+    mesh.settle();
+    assert!(mesh.nodes[0].sent[&id].is_ok());
+    assert_eq!(mesh.refusals(1), [("payload/bad_signature", 1)].into());
+    assert_eq!(mesh.peer(1).links().count(), 1);
+}
+
+#[test]
+fn a_send_takes_the_link_that_stands_and_fails_only_without_one() {
+    for seed in 0..20 {
+        let mut mesh = Mesh::new(2, seed);
+        let to = mesh.nodes[1].did;
+        // Crossing dials: the earlier number came up last, so it stands.
+        let (gives_way, stands) = (LinkId(9), LinkId(3));
+        mesh.link_as(gives_way, 0, 1);
+        mesh.leaving.insert(gives_way);
+        mesh.link_as(stands, 0, 1);
+        mesh.send(0, to, Class::Application, b"stands");
+        // Another comes up, and ends before this node is told so.
+        let ending = LinkId(5);
+        mesh.link_as(ending, 0, 1);
+        mesh.leaving.insert(ending);
+        for number in 0..200u64 {
+            mesh.send(0, to, Class::Storage, &number.to_be_bytes());
+        }
+        mesh.settle();
+        assert_eq!(mesh.nodes[0].receipts().len(), 201, "seed {seed}");
+        assert_eq!(
+            numbers(&mesh, 1, Class::Storage),
+            (0..200).collect::<Vec<_>>()
+        );
+        assert_eq!(mesh.taken_once(1).len(), 201, "seed {seed}");
+    }
+}
+
+#[test]
+fn what_waits_for_a_lane_goes_by_the_next_link_in_order() {
+    for seed in 0..20 {
+        let mut mesh = Mesh::new(2, seed);
+        let to = mesh.nodes[1].did;
+        let old = mesh.link(0, 1);
+        for number in 0..100u64 {
+            mesh.send(0, to, Class::Storage, &number.to_be_bytes());
+        }
+        // Its lane is full, and more wait for it.
+        mesh.run(|mesh| mesh.nodes[0].sent.len() > 30);
+        mesh.link(0, 1);
+        for number in 100..150u64 {
+            mesh.send(0, to, Class::Storage, &number.to_be_bytes());
+        }
+        mesh.leaving.insert(old);
+        mesh.run(|mesh| mesh.nodes[0].sent.len() == 150);
+        mesh.cut(old);
+        mesh.settle();
+        assert_eq!(mesh.nodes[0].receipts().len(), 150, "seed {seed}");
+    }
 }
 
 #[test]

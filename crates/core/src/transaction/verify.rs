@@ -47,13 +47,19 @@ impl Checked for Payload {
             .transaction
             .transcript(claimed.delegation().ok_or(unknown)?);
         let digest = transcript.digest();
-        let origin = proof.check(Role::Origin, &digest, context)?;
 
+        // The carrier's first: what fails is its own doing, and what only fails afterwards it may have
+        // been given.
         let subject = HopSubject(digest, &self.relay);
         let mut hop_proof = self.hop.clone();
-        // One delegation under both proofs is verified once.
-        hop_proof.delegation.resolve(&origin);
+        if hop_proof.delegation.digest() == claimed.digest() {
+            hop_proof.delegation = claimed.clone();
+        }
         let hop = hop_proof.check(Role::Hop, &subject, context)?;
+        let mut proof = proof.clone();
+        // One delegation under both proofs is verified once.
+        proof.delegation.resolve(&hop);
+        let origin = proof.check(Role::Origin, &digest, context)?;
         Ok(PayloadFacts {
             stream: transcript.stream(),
             digest,

@@ -169,10 +169,13 @@ fn counters(counters: &Counters) -> BTreeMap<String, u64> {
         sent,
         offered_again,
         refused: _,
+        links_cut,
         sends_refused: _,
     } = counters;
+    let links_cut = links_cut.values().sum();
     let named = [
         ("frames_received", frames_received),
+        ("links_cut", &links_cut),
         ("dispatched", dispatched),
         ("sent", sent),
         ("offered_again", offered_again),

@@ -37,7 +37,7 @@ use webrtc::peer_connection::{
 };
 
 use super::count::Held;
-use super::sdp::{self, Fingerprint, Reach, SdpError};
+use super::sdp::{self, Fingerprint, Reach, SDP_MAX_CANDIDATES, SdpError};
 use super::socket::{LinkRuntime, RECEIVE_BUFFER_WANTED_BYTES, byte_window};
 use super::transport::{
     Connector, EVENTS_MAX, Ended, Opened, SEND_BUFFER_MAX_BYTES, Transport, TransportError,
@@ -68,7 +68,7 @@ impl Default for ConnectionConfig {
             disconnected_ms: 2_000,
             failed_ms: 8_000,
             keepalive_ms: 1_000,
-            check_interval_ms: 20,
+            check_interval_ms: 50,
             receive_buffer_bytes: RECEIVE_BUFFER_WANTED_BYTES,
         }
     }
@@ -181,8 +181,15 @@ fn settings(config: &ConnectionConfig) -> SettingEngine {
 }
 
 /// Connectivity checks before a pair of candidates is given up. The default of 7 is for checks
-/// 200 ms apart; ours come ten times as fast, and a busy peer needs the time all the same.
-const CHECKS_MAX: u16 = 150;
+/// 200 ms apart; ours come faster, and a busy peer needs the time all the same.
+const CHECKS_MAX: u16 = 60;
+
+/// Datagrams that one description makes this node send to addresses that never answer, and that
+/// its signer chose. One socket is bound, so there is one pair for each candidate.
+pub const CHECKS_PER_OFFER_MAX: usize = 256;
+
+// The crate sends one check more than it is told before it gives a pair up.
+const _: () = assert!(SDP_MAX_CANDIDATES * (CHECKS_MAX as usize + 1) <= CHECKS_PER_OFFER_MAX);
 
 fn certificate(crypto: &dyn RTCCryptoProvider) -> Result<RTCCertificate, RtcError> {
     let params = CertificateParams::new(vec!["overlane".to_owned()])

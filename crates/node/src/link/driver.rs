@@ -101,6 +101,15 @@ impl Link {
         self.close();
     }
 
+    /// Ends the link at once, without a word to the peer: nothing more is sent or heard.
+    pub(super) fn cut(&self, reason: DownReason) {
+        let now_ms = self.now_ms();
+        let words = reason.to_string();
+        lock(&self.fate).replace(reason);
+        self.session().handle_transport_closed(words, now_ms);
+        self.wake.notify_one();
+    }
+
     pub(super) fn status(&self) -> SessionStatus {
         self.session().status()
     }
@@ -262,6 +271,7 @@ impl Driver {
             CloseReason::Transport(_) => self
                 .transport_ended
                 .take()
+                .or_else(|| lock(&self.link.fate).take())
                 .unwrap_or(DownReason::Session(reason)),
             reason => DownReason::Session(reason),
         }

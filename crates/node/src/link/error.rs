@@ -135,6 +135,12 @@ pub enum DownReason {
     /// A frame could not be handed to the connection.
     #[error(transparent)]
     Send(#[from] TransportError),
+    /// The peer sent a payload frame that no honest peer sends.
+    #[error("cut by this node: the peer broke the payload protocol ({code})")]
+    Payload {
+        /// The code of the frame's refusal.
+        code: &'static str,
+    },
     /// Another link to the same peer took its place.
     #[error("link {by} to the same peer took its place")]
     Replaced {
@@ -164,6 +170,7 @@ impl Coded for DownReason {
             Self::Session(reason) => reason.code(),
             Self::Transport(ended) => ended.code(),
             Self::Send(error) => error.code(),
+            Self::Payload { .. } => "link/payload_violation",
             Self::Replaced { .. } => "link/replaced",
             Self::ShuttingDown => "link/shutting_down",
         }
@@ -174,6 +181,7 @@ impl Coded for DownReason {
             Self::Session(reason) => reason.fault(),
             Self::Transport(ended) => ended.fault(),
             Self::Send(error) => error.fault(),
+            Self::Payload { .. } => Fault::PeerMisbehaved,
             Self::Replaced { .. } => Fault::RefusedByBound,
             Self::ShuttingDown => Fault::Usage,
         }

@@ -55,7 +55,7 @@ impl Refusal {
     /// The refusal that tells of `error`.
     pub fn of(error: &(impl Coded + std::fmt::Display), refuser: Did) -> Self {
         let mut message: String = error.to_string();
-        message.retain(|letter| !letter.is_control());
+        message.retain(|letter| !may_disorder(letter));
         let longest = (0..=REFUSAL_MESSAGE_MAX_BYTES).rev();
         let fits = longest.into_iter().find(|&at| message.is_char_boundary(at));
         message.truncate(fits.unwrap_or(message.len()));
@@ -106,7 +106,21 @@ impl<'a> Decode<'a> for Refusal {
     }
 }
 
-/// Bounded text that cannot move a terminal's cursor.
+/// Whether a letter can move a terminal's cursor, or show others in another order or not at all:
+/// controls, line and paragraph separators, and the formatting that turns or hides text.
+fn may_disorder(letter: char) -> bool {
+    letter.is_control()
+        || matches!(
+            letter,
+            '\u{61c}'
+                | '\u{200b}'..='\u{200f}'
+                | '\u{2028}'..='\u{202e}'
+                | '\u{2060}'..='\u{206f}'
+                | '\u{feff}'
+        )
+}
+
+/// Bounded text that cannot move a terminal's cursor or turn what stands beside it.
 fn words(
     reader: &mut Reader<'_>,
     max_bytes: usize,
@@ -114,7 +128,7 @@ fn words(
 ) -> Result<String, CborError> {
     let at = reader.at();
     let text = reader.text()?;
-    if text.len() > max_bytes || text.chars().any(char::is_control) {
+    if text.len() > max_bytes || text.chars().any(may_disorder) {
         return Err(Reader::invalid(at, what));
     }
     Ok(text.to_owned())
@@ -366,6 +380,10 @@ mod tests {
             refusal("", &format!("{}m", full.message)),
             refusal("a/b", "\u{1b}[2J"),
             refusal("a\n", ""),
+            refusal("a/b", "\u{202e}desufer"),
+            refusal("a/b", "\u{2066}x\u{2069}"),
+            refusal("a/b", "\u{61c}"),
+            refusal("a\u{200f}b", ""),
         ] {
             assert!(from_slice::<Refusal>(&to_vec(&bad)).is_err(), "{bad:?}");
         }

@@ -267,6 +267,11 @@ impl Links {
         while lock(&self.shared.registry).link(link).is_some() && changes.changed().await.is_ok() {}
     }
 
+    /// Ends a link at once, for the payload frame whose refusal has this code. Never waits.
+    pub fn cut(&self, link: LinkId, code: &'static str) {
+        lock(&self.shared.registry).cut(link, DownReason::Payload { code });
+    }
+
     /// Ends every link in order, refuses new ones, and waits until nothing is held any more. What
     /// has not ended after [`SHUTDOWN_DEADLINE`](super::config::SHUTDOWN_DEADLINE), because the node takes no more events, is cut.
     pub async fn shutdown(&self) {

@@ -205,6 +205,16 @@ impl Registry {
         }
     }
 
+    /// A link ends at once.
+    pub(super) fn cut(&mut self, id: LinkId, reason: DownReason) {
+        if let Some(entry) = self.entries.get_mut(&id) {
+            entry.stage = Stage::Leaving;
+            if let Some(link) = &entry.link {
+                link.cut(reason);
+            }
+        }
+    }
+
     /// A link, or a handshake, holds nothing any more.
     pub(super) fn remove(&mut self, id: LinkId) {
         self.entries.remove(&id);

@@ -18,7 +18,7 @@ use overlane_core::{Coded, Fault};
 pub const SDP_MAX_LINES: usize = 96;
 
 /// The most candidates of a session description.
-pub const SDP_MAX_CANDIDATES: usize = 16;
+pub const SDP_MAX_CANDIDATES: usize = 4;
 
 /// The shortest and the longest ICE user name fragment. Source: RFC 8839, section 5.4.
 const ICE_UFRAG_CHARS: std::ops::RangeInclusive<usize> = 4..=256;

@@ -16,6 +16,8 @@ pub struct Counters {
     pub offered_again: u64,
     /// Refused frames by code.
     pub refused: BTreeMap<&'static str, u64>,
+    /// Links cut for what their peer sent, by the refusal's code.
+    pub links_cut: BTreeMap<&'static str, u64>,
     /// Refused sends by code.
     pub sends_refused: BTreeMap<&'static str, u64>,
 }

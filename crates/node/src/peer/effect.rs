@@ -57,6 +57,13 @@ pub enum Effect {
         /// The link.
         link: LinkId,
     },
+    /// Cut the link at once: its peer sent what only a peer that breaks the protocol sends.
+    Cut {
+        /// The link.
+        link: LinkId,
+        /// The refusal's code.
+        code: &'static str,
+    },
     /// A send's result.
     Sent {
         /// The send.

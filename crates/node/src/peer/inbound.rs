@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use overlane_core::identity::{Verified, VerifyContext};
+use overlane_core::identity::{Delegation, Verified, VerifyContext};
 use overlane_core::replay::{self, Forked, Introducer, Outcome};
 use overlane_core::transaction::{Accepted, ForkEvidence, Payload};
 use overlane_core::wire::cbor::from_slice;
@@ -29,7 +29,6 @@ pub type VerifyResult = Result<Box<Verified<Payload>>, Refusal>;
 pub struct VerifyJob {
     payload: Box<Payload>,
     context: VerifyContext,
-    peer: Did,
 }
 
 impl VerifyJob {
@@ -38,12 +37,7 @@ impl VerifyJob {
     /// # Errors
     /// [`Refusal`]: what does not hold.
     pub fn run(self) -> VerifyResult {
-        let verified = self.payload.verify(&self.context)?;
-        if verified.hop() != self.peer {
-            let signer = verified.hop();
-            return Err(Refusal::WrongHop { signer });
-        }
-        Ok(Box::new(verified))
+        Ok(Box::new(self.payload.verify(&self.context)?))
     }
 }
 
@@ -56,17 +50,20 @@ impl Peer {
         self.counters.frames_received = self.counters.frames_received.saturating_add(1);
         let peer = state.peer;
         let lane = (peer, class);
-        match read(state, class, frame) {
+        if state.is_cut() {
+            return self.refuse(link, lane, Refusal::LinkCut);
+        }
+        match read(state, self.did, class, frame) {
             Ok(payload) => {
                 let ticket = self.arrivals.push_working(lane, link);
                 let job = VerifyJob {
                     payload: Box::new(payload),
                     context: self.verify_context(now),
-                    peer,
                 };
                 self.effects.push_back(Effect::Verify { ticket, job });
             }
             Err(refusal) => {
+                self.cut_for(link, &refusal);
                 self.arrivals.push_ready(lane, link, Err(refusal));
                 self.pump_lane(lane, now);
                 self.settle(now);
@@ -81,9 +78,13 @@ impl Peer {
             (origin, Arc::clone(payload.hop_delegation()))
         });
         let arrival = result.and_then(|payload| self.for_this_node(payload));
+        let refusal = arrival.as_ref().err().cloned();
         let Some((lane, link)) = self.arrivals.finish(ticket, arrival) else {
             return;
         };
+        if let Some(refusal) = refusal {
+            self.cut_for(link, &refusal);
+        }
         if let Some((origin, hop)) = known {
             self.links.remember(link, &hop);
             self.links.remember(link, &origin);
@@ -214,6 +215,16 @@ impl Peer {
         }
     }
 
+    /// Ends the link of a frame that only its own peer can have made so: a refusal would give the
+    /// credit back for the next one, and the verification workers would serve it for ever.
+    fn cut_for(&mut self, link: LinkId, refusal: &Refusal) {
+        if refusal.cuts_link() && self.links.cut(link) {
+            let code = refusal.code();
+            count(&mut self.counters.links_cut, code);
+            self.effects.push_back(Effect::Cut { link, code });
+        }
+    }
+
     fn refuse(&mut self, link: LinkId, (peer, class): InboundLane, refusal: Refusal) {
         count(&mut self.counters.refused, refusal.code());
         self.tell(Event::Refused {
@@ -250,14 +261,22 @@ impl Peer {
     }
 }
 
-/// Frame bounds, then decoding. Delegations that the link showed before are put in as verified; all
+/// Frame bounds, then decoding, then what needs no signature to be wrong. Delegations that the link showed before are put in as verified; all
 /// else about them is asked again.
-fn read(link: &Link, lane: Class, frame: &[u8]) -> Result<Payload, Refusal> {
+fn read(link: &Link, own: Did, lane: Class, frame: &[u8]) -> Result<Payload, Refusal> {
     let mut payload = Payload::from_frame(frame)?;
     let signed = payload.transaction().data().class();
     if signed != lane {
         return Err(Refusal::WrongLane { signed, lane });
     }
+    let next_hop = payload.relay().next_hop;
+    if next_hop != own {
+        return Err(Refusal::WrongNextHop { next_hop });
+    }
     payload.resolve(|named| link.known(named.digest()))?;
+    let hop = payload.hop_proof().delegation().delegation();
+    if let Some(signer) = hop.map(Delegation::did).filter(|&did| did != link.peer) {
+        return Err(Refusal::WrongHop { signer });
+    }
     Ok(payload)
 }

@@ -17,6 +17,7 @@ pub const DELEGATIONS_MAX: usize = 128;
 #[derive(Debug, Default)]
 pub(super) struct LinkTable {
     links: BTreeMap<LinkId, Link>,
+    ups: u64,
 }
 
 /// One admitted link.
@@ -27,6 +28,12 @@ pub(super) struct Link {
     /// Whether it is up. One that is down stays until the frames it brought have left, and holds
     /// its slot for them.
     up: bool,
+    /// Whether it was cut: it brings nothing any more, and carries nothing.
+    cut: bool,
+    /// Whether it refused a frame because it is ending: it may still bring some.
+    gone: bool,
+    /// When it came up, among all.
+    order_up: u64,
     /// The connection slot that new streams on it are charged to.
     pub(super) slot: Slot,
     known: BTreeMap<DelegationDigest, Arc<Verified<Delegation>>>,
@@ -35,9 +42,13 @@ pub(super) struct Link {
 
 impl LinkTable {
     pub(super) fn up(&mut self, link: LinkId, peer: Did, slot: Slot) {
+        self.ups += 1;
         let state = Link {
             peer,
             up: true,
+            cut: false,
+            gone: false,
+            order_up: self.ups,
             slot,
             known: BTreeMap::new(),
             order: VecDeque::new(),
@@ -50,6 +61,12 @@ impl LinkTable {
         let link = self.links.get_mut(&link).filter(|link| link.up)?;
         link.up = false;
         Some(link.peer)
+    }
+
+    /// The link is being cut; `false` if it was already, or is down.
+    pub(super) fn cut(&mut self, link: LinkId) -> bool {
+        let up = self.links.get_mut(&link).filter(|link| link.up);
+        up.is_some_and(|link| !std::mem::replace(&mut link.cut, true))
     }
 
     /// Forgets a link that is down.
@@ -67,12 +84,27 @@ impl LinkTable {
         self.links.get(&link)
     }
 
-    /// The link that messages to `peer` take: the newest, which is the one that replaces the
-    /// others.
+    /// The link that messages to `peer` take: the one that came up last. A link comes up only if it
+    /// stands against every other to its peer, so all others give way to that one, whichever number
+    /// it has.
     pub(super) fn to(&self, peer: Did) -> Option<LinkId> {
-        let links = self.links.iter().rev();
-        let mut to_peer = links.filter(|(_, link)| link.up && link.peer == peer);
-        to_peer.next().map(|(&link, _)| link)
+        let links = self.links.iter();
+        let to_peer = links.filter(|(_, link)| link.carries() && link.peer == peer);
+        let last = to_peer.max_by_key(|(_, link)| link.order_up);
+        last.map(|(&link, _)| link)
+    }
+
+    /// The other links to `peer` that are up, or not known to be down.
+    pub(super) fn others(&self, peer: Did, link: LinkId) -> Vec<LinkId> {
+        let others = self.iter().filter(|&(of, did)| of != link && did == peer);
+        others.map(|(of, _)| of).collect()
+    }
+
+    /// The link takes no frames any more.
+    pub(super) fn gone(&mut self, link: LinkId) {
+        if let Some(link) = self.links.get_mut(&link) {
+            link.gone = true;
+        }
     }
 
     pub(super) fn remember(&mut self, link: LinkId, delegation: &Arc<Verified<Delegation>>) {
@@ -89,6 +121,14 @@ impl LinkTable {
 }
 
 impl Link {
+    fn carries(&self) -> bool {
+        self.up && !self.cut && !self.gone
+    }
+
+    pub(super) fn is_cut(&self) -> bool {
+        self.cut
+    }
+
     /// A delegation that was verified on this link.
     pub(super) fn known(&self, digest: DelegationDigest) -> Option<Arc<Verified<Delegation>>> {
         self.known.get(&digest).map(Arc::clone)

@@ -173,6 +173,28 @@ impl Outbound {
         self.lanes.entry(lane).or_default().push_back(placing);
     }
 
+    /// Signed bytes join their lane before all that are not with the driver.
+    pub(super) fn queue_first(&mut self, lane: LaneKey, placing: Placing) {
+        let at = usize::from(self.in_hand.contains(&lane));
+        let queue = self.lanes.entry(lane).or_default();
+        queue.insert(at.min(queue.len()), placing);
+    }
+
+    /// What waits for a lane of one link waits for the other's, unless it is with the driver.
+    pub(super) fn move_lane(&mut self, from: LaneKey, to: LaneKey) {
+        let Some(queue) = self.lanes.get_mut(&from) else {
+            return;
+        };
+        let kept = usize::from(self.in_hand.contains(&from)).min(queue.len());
+        let moved = queue.split_off(kept);
+        if queue.is_empty() {
+            self.lanes.remove(&from);
+        }
+        if !moved.is_empty() {
+            self.lanes.entry(to).or_default().extend(moved);
+        }
+    }
+
     /// The lane's next frame, for the driver to place; one of a lane is out at a time.
     pub(super) fn next_frame(&mut self, lane: LaneKey) -> Option<Bytes> {
         if self.full.contains(&lane) || self.in_hand.contains(&lane) {

@@ -1,10 +1,10 @@
 //! Why a frame went no further.
 
-use overlane_core::transaction::VerifyError;
+use overlane_core::transaction::{Role, VerifyError};
 use overlane_core::{Class, Coded, Did, Fault, replay};
 
-/// Why a frame was refused. Each is counted under its code, told to whoever watches, and gives the
-/// frame's credit back.
+/// Why a frame was refused. Each is counted under its code and told to whoever watches. The frame's
+/// credit goes back, unless the refusal is one that cuts its link.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {
@@ -25,6 +25,15 @@ pub enum Refusal {
         /// Who signed the hop proof.
         signer: Did,
     },
+    /// The relay fields, which the hop signs, name another node.
+    #[error("the frame is for {next_hop}, and came here")]
+    WrongNextHop {
+        /// Whom it is for.
+        next_hop: Did,
+    },
+    /// The frame came on a link that was cut for an earlier one.
+    #[error("the link was cut for what its peer sent before")]
+    LinkCut,
     /// The transaction is for another node, and nobody here can pass it on.
     #[error("the transaction is for {destination}, which this node cannot reach")]
     WrongDestination {
@@ -42,12 +51,38 @@ pub enum Refusal {
     VerifierStopped,
 }
 
+impl Refusal {
+    /// Whether only the link's own peer can have caused it, and no honest one does: the frame's form
+    /// and lane, and the hop proof over it. What an origin further back may have caused is not, nor
+    /// what time alone does to an honest frame.
+    pub(super) fn cuts_link(&self) -> bool {
+        match self {
+            Self::WrongLane { .. } | Self::WrongHop { .. } | Self::WrongNextHop { .. } => true,
+            Self::Verify(error) => match error {
+                VerifyError::Frame(_) | VerifyError::NotPayload | VerifyError::Malformed(_) => true,
+                VerifyError::BadSignature { role, .. } => *role == Role::Hop,
+                VerifyError::Delegation { role, error } => {
+                    *role == Role::Hop && error.fault() == Fault::PeerMisbehaved
+                }
+                VerifyError::UnknownDelegation { .. } | VerifyError::Life { .. } => false,
+            },
+            Self::WrongDestination { .. }
+            | Self::LinkCut
+            | Self::Replay(_)
+            | Self::Orphaned
+            | Self::VerifierStopped => false,
+        }
+    }
+}
+
 impl Coded for Refusal {
     fn code(&self) -> &'static str {
         match self {
             Self::WrongLane { .. } => "payload/wrong_lane",
             Self::Verify(error) => error.code(),
             Self::WrongHop { .. } => "payload/wrong_hop",
+            Self::WrongNextHop { .. } => "payload/wrong_next_hop",
+            Self::LinkCut => "payload/link_cut",
             Self::WrongDestination { .. } => "payload/wrong_destination",
             Self::Replay(refusal) => refusal.code(),
             Self::Orphaned => "payload/orphaned",
@@ -59,9 +94,11 @@ impl Coded for Refusal {
         match self {
             Self::Verify(error) => error.fault(),
             Self::Replay(refusal) => refusal.fault(),
-            Self::WrongLane { .. } | Self::WrongHop { .. } | Self::WrongDestination { .. } => {
-                Fault::PeerMisbehaved
-            }
+            Self::WrongLane { .. }
+            | Self::WrongHop { .. }
+            | Self::WrongNextHop { .. }
+            | Self::WrongDestination { .. }
+            | Self::LinkCut => Fault::PeerMisbehaved,
             Self::Orphaned | Self::VerifierStopped => Fault::RefusedByBound,
         }
     }

@@ -1,9 +1,10 @@
 //! How a peer sends: one stream's messages in their order, from the pace to the lane.
 
-use bytes::Bytes;
 use overlane_core::identity::Life;
 use overlane_core::replay::{self, Outcome, Reservation};
-use overlane_core::transaction::{Draft, Payload, RelayFields, SignError, Transaction};
+use overlane_core::transaction::{
+    Draft, PROOF_TTL_DEFAULT_MS, Payload, RelayFields, SignError, Transaction,
+};
 use overlane_core::{Class, Coded, Did, StreamKey};
 
 use super::counters::count;
@@ -29,14 +30,14 @@ impl Peer {
         self.settle(now);
     }
 
-    /// Puts signed bytes in the lane of `via`, or of their destination, as they are. Nothing is
-    /// signed, reserved or checked here: the destination judges them as it judges any frame.
-    pub fn offer_again(&mut self, id: SendId, signed: Bytes, via: Option<Did>) {
-        let receipt = match read_signed(signed) {
-            Ok(receipt) => receipt,
+    /// Carries a signed transaction to `via`, or to its destination, under a hop proof of this node
+    /// and now. The transaction stays as it is, unchecked, and no sequence is reserved: the
+    /// destination judges it as it judges any.
+    pub fn offer_again(&mut self, id: SendId, signed: &[u8], via: Option<Did>, now: Now) {
+        let (receipt, destination) = match self.carry_again(signed, via, now) {
+            Ok(carried) => carried,
             Err(error) => return self.sent(id, Err(error)),
         };
-        let destination = via.unwrap_or(receipt.stream.destination);
         let Some(link) = self.links.to(destination) else {
             return self.sent(id, Err(SendError::Unreachable { destination }));
         };
@@ -49,8 +50,7 @@ impl Peer {
             receipt,
             paced: None,
         };
-        self.outbound.queue(lane, placing);
-        self.pump_out_lane(lane);
+        self.place(lane, destination, placing);
     }
 
     /// What became of the frame of an [`Effect::Send`].
@@ -59,18 +59,19 @@ impl Peer {
         let Some(placing) = self.outbound.answer(lane, answer) else {
             return;
         };
+        if answer == LaneAnswer::Gone {
+            self.links.gone(link);
+            self.place_elsewhere(link, placing);
+            self.pump_out_lane(lane);
+            return self.settle(now);
+        }
         let counter = match placing.paced {
             Some(_) => &mut self.counters.sent,
             None => &mut self.counters.offered_again,
         };
-        if answer == LaneAnswer::Placed {
-            *counter = counter.saturating_add(1);
-            self.outbound.end(placing.paced);
-            self.sent(placing.id, Ok(placing.receipt));
-        } else {
-            let destination = placing.receipt.stream.destination;
-            self.abandon(placing.id, placing.paced, destination);
-        }
+        *counter = counter.saturating_add(1);
+        self.outbound.end(placing.paced);
+        self.sent(placing.id, Ok(placing.receipt));
         self.pump_out_lane(lane);
         self.settle(now);
     }
@@ -122,8 +123,7 @@ impl Peer {
                     receipt,
                     paced: Some(stream),
                 };
-                self.outbound.queue(lane, placing);
-                self.pump_out_lane(lane);
+                self.place(lane, destination, placing);
             }
             Err(error) => {
                 self.outbound.end(Some(stream));
@@ -134,12 +134,39 @@ impl Peer {
 
     /// A link went down: what waits for its lanes, and what waits for no other link.
     pub(super) fn abandon_lanes(&mut self, link: LinkId, peer: Did) {
-        for placing in self.outbound.drain_lanes(link) {
-            self.abandon(placing.id, placing.paced, peer);
+        for placing in self.outbound.drain_lanes(link).into_iter().rev() {
+            self.place_elsewhere(link, placing);
         }
         if self.links.to(peer).is_none() {
             for id in self.outbound.drain_waiting(peer) {
                 self.abandon(id, None, peer);
+            }
+        }
+    }
+
+    /// Signed bytes join their lane, behind what still waits for another link to this neighbour: that
+    /// one gives way, and what is older goes first.
+    fn place(&mut self, lane: LaneKey, neighbour: Did, placing: Placing) {
+        let (link, class) = lane;
+        for other in self.links.others(neighbour, link) {
+            self.outbound.move_lane((other, class), lane);
+        }
+        self.outbound.queue(lane, placing);
+        self.pump_out_lane(lane);
+    }
+
+    /// A link took no frame any more: another to the same neighbour does, if one is up.
+    fn place_elsewhere(&mut self, link: LinkId, placing: Placing) {
+        let neighbour = self.links.link(link).map(|link| link.peer);
+        match neighbour.and_then(|neighbour| self.links.to(neighbour)) {
+            Some(other) => {
+                let lane = (other, placing.receipt.stream.class);
+                self.outbound.queue_first(lane, placing);
+                self.pump_out_lane(lane);
+            }
+            None => {
+                let destination = placing.receipt.stream.destination;
+                self.abandon(placing.id, placing.paced, destination);
             }
         }
     }
@@ -186,6 +213,35 @@ impl Peer {
         })
     }
 
+    /// The transaction in a signed frame, carried anew, and to whom. What it says of itself is not
+    /// checked.
+    fn carry_again(
+        &self,
+        signed: &[u8],
+        via: Option<Did>,
+        now: Now,
+    ) -> Result<(Receipt, Did), SendError> {
+        let transaction = Payload::from_frame(signed)
+            .map_err(SendError::NotSigned)?
+            .into_transaction();
+        let (stream, digest) = transaction.claims()?;
+        let sequence = transaction.sequence();
+        let neighbour = via.unwrap_or(stream.destination);
+        let life = Life {
+            issued_ms: now.wall_ms,
+            ttl_ms: PROOF_TTL_DEFAULT_MS,
+        };
+        let relay = RelayFields::direct(neighbour);
+        let payload = Payload::carry(transaction, relay, &self.signer, life)?;
+        let receipt = Receipt {
+            stream,
+            sequence,
+            digest,
+            signed: payload.to_frame(|_| false).into(),
+        };
+        Ok((receipt, neighbour))
+    }
+
     /// Gives the driver the lane's next frame, one at a time.
     fn pump_out_lane(&mut self, lane: LaneKey) {
         if let Some(frame) = self.outbound.next_frame(lane) {
@@ -206,17 +262,4 @@ impl Peer {
         }
         self.effects.push_back(Effect::Sent { id, result });
     }
-}
-
-/// What signed bytes say of themselves; nothing of it is checked.
-fn read_signed(signed: Bytes) -> Result<Receipt, SendError> {
-    let payload = Payload::from_frame(&signed).map_err(SendError::NotSigned)?;
-    let transaction = payload.transaction();
-    let (stream, digest) = transaction.claims()?;
-    Ok(Receipt {
-        stream,
-        sequence: transaction.sequence(),
-        digest,
-        signed,
-    })
 }

@@ -175,7 +175,7 @@ impl Driver {
             }
             Command::Offer(signed, via, reply) => {
                 let id = self.await_reply(reply);
-                self.peer.offer_again(id, signed, via);
+                self.peer.offer_again(id, &signed, via, now);
             }
             Command::Look(look) => look(&self.peer),
             Command::Rotate(reply) => {
@@ -260,6 +260,10 @@ impl Driver {
             Effect::Close { link } => {
                 let links = self.links.clone();
                 tokio::spawn(async move { links.close(link).await });
+            }
+            Effect::Cut { link, code } => {
+                tracing::warn!(%link, code, "a link is cut: its peer broke the payload protocol");
+                self.links.cut(link, code);
             }
             Effect::Sent { id, result } => {
                 if let Some(reply) = self.replies.remove(&id) {

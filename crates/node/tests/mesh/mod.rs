@@ -79,6 +79,8 @@ pub(crate) struct Mesh {
     links: BTreeMap<LinkId, [usize; 2]>,
     lanes: BTreeMap<(LinkId, usize, Class), Lane>,
     next_link: u64,
+    /// Links that take no frames any more, and are not told to be down.
+    pub(crate) leaving: BTreeSet<LinkId>,
     pub(crate) now_ms: u64,
     random: Seeded,
 }
@@ -100,6 +102,7 @@ impl Mesh {
             links: BTreeMap::new(),
             lanes: BTreeMap::new(),
             next_link: 0,
+            leaving: BTreeSet::new(),
             now_ms: START_MS,
             random: Seeded::new(seed),
         };
@@ -188,6 +191,12 @@ impl Mesh {
     pub(crate) fn link(&mut self, one: usize, other: usize) -> LinkId {
         let link = LinkId(self.next_link);
         self.next_link += 1;
+        self.link_as(link, one, other);
+        link
+    }
+
+    /// A link of this number between two nodes.
+    pub(crate) fn link_as(&mut self, link: LinkId, one: usize, other: usize) {
         self.links.insert(link, [one, other]);
         let answered_ms = self.now(other).wall_ms;
         for (end, far, witness_ms) in [(one, other, Some(answered_ms)), (other, one, None)] {
@@ -195,7 +204,6 @@ impl Mesh {
             self.peer(end).handle_link_up(link, did, witness_ms, now);
             self.drain(end);
         }
-        link
     }
 
     pub(crate) fn peer(&mut self, index: usize) -> &mut Peer {
@@ -227,8 +235,8 @@ impl Mesh {
     /// Asks a node to offer signed bytes again, by way of `via`.
     pub(crate) fn offer(&mut self, from: usize, signed: &[u8], via: Option<Did>) -> SendId {
         let id = self.next_send(from);
-        let signed = signed.to_vec().into();
-        self.peer(from).offer_again(id, signed, via);
+        let now = self.now();
+        self.peer(from).offer_again(id, signed, via, now);
         self.drain(from);
         id
     }
@@ -382,6 +390,12 @@ impl Mesh {
         while let Some(effect) = self.nodes[index].peer.as_mut().and_then(Peer::poll_effect) {
             let node = &mut self.nodes[index];
             match effect {
+                Effect::Send { link, class, .. }
+                    if self.leaving.contains(&link) || !self.links.contains_key(&link) =>
+                {
+                    let gone = LaneAnswer::Gone;
+                    self.peer(index).handle_lane(link, class, gone, now);
+                }
                 Effect::Send { link, class, frame } => {
                     let lane = self.lanes.entry((link, index, class)).or_default();
                     let answer = if lane.frames.len() < LANE_PLACES {
@@ -412,6 +426,7 @@ impl Mesh {
                     }
                 }
                 Effect::Close { link } => panic!("no slot for {link}"),
+                Effect::Cut { link, .. } => self.cut(link),
                 Effect::Sent { id, result } => {
                     let told = node.sent.insert(id, result);
                     assert_eq!(told, None, "a send has one result");

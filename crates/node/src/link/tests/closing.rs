@@ -158,3 +158,21 @@ async fn a_node_that_hears_no_more_events_ends_its_links() {
     assert_eq!(reason, DownReason::Session(CloseReason::Peer));
     must("the release", a.links.held().all_released()).await;
 }
+
+/// What waits, and a peer that never answers a FIN, hold nothing up.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_link_that_is_cut_is_down_with_the_reason_and_hears_nothing_more() {
+    let (pair, cables) = impatient(Trick::Keep).await;
+    let Pair { mut a, b, at_a, .. } = pair;
+    cables.cut_all();
+    a.links.send(at_a, Class::E2e, frame(1)).unwrap();
+    a.links.cut(at_a, "payload/bad_signature");
+    let refused = a.links.send(at_a, Class::E2e, frame(2));
+    assert!(refused.is_err(), "{refused:?}");
+    let code = "payload/bad_signature";
+    let reason = a.down(at_a).await;
+    assert_eq!(reason, DownReason::Payload { code });
+    assert_eq!(reason.code(), "link/payload_violation");
+    must("the release", a.links.held().all_released()).await;
+    drop(b);
+}
