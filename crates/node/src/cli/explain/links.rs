@@ -134,6 +134,11 @@ pub(super) const ENTRIES: &[Entry] = &[
         THEIRS,
     ),
     entry(
+        "link/payload_violation",
+        "The peer sent a frame that no honest one makes, and this node cut the link.",
+        THEIRS,
+    ),
+    entry(
         "link/peer_gone",
         "The peer did not answer a probe for 45 seconds.",
         "see whether it runs and its network is up; the dial is repeated by itself",

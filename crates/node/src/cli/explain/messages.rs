@@ -144,6 +144,11 @@ pub(super) const ENTRIES: &[Entry] = &[
         THEIRS,
     ),
     entry(
+        "payload/link_cut",
+        "The frame came after the one for which its link was cut.",
+        THEIRS,
+    ),
+    entry(
         "payload/malformed",
         "The frame is no payload in its one form.",
         THEIRS,
@@ -181,6 +186,11 @@ pub(super) const ENTRIES: &[Entry] = &[
     entry(
         "payload/wrong_lane",
         "The message's class is another than its lane's.",
+        THEIRS,
+    ),
+    entry(
+        "payload/wrong_next_hop",
+        "The frame names another node as the one it is passed to.",
         THEIRS,
     ),
     entry(
