@@ -225,6 +225,11 @@ fn law_a_transaction_is_never_reattributed() {
         payload
             .resolve(|_| Some(Arc::clone(signer(1).delegation())))
             .unwrap();
+        // Whoever swapped it carries it too: no hop proof gives it away.
+        let relay = *payload.relay();
+        let life = payload.hop_proof().life();
+        let transaction = payload.into_transaction();
+        let payload = Payload::carry(transaction, relay, &other, life).unwrap();
         let error = payload.verify(&NOW).unwrap_err();
         let did = other.did();
         assert_eq!(

@@ -180,7 +180,7 @@ impl Node {
         self.ask(|reply| Command::Send(outgoing, reply)).await
     }
 
-    /// Puts signed bytes ([`Receipt::signed`]) in their destination's lane again, as they are.
+    /// Carries the transaction of signed bytes ([`Receipt::signed`]) to its destination again.
     /// Where the first copy was admitted, this one is refused as a replay; where it was lost,
     /// this one is admitted, while its proof lives and its stream's window still speaks for it.
     ///
