@@ -235,7 +235,7 @@ impl Mesh {
     /// Asks a node to offer signed bytes again, by way of `via`.
     pub(crate) fn offer(&mut self, from: usize, signed: &[u8], via: Option<Did>) -> SendId {
         let id = self.next_send(from);
-        let now = self.now();
+        let now = self.now(from);
         self.peer(from).offer_again(id, signed, via, now);
         self.drain(from);
         id
