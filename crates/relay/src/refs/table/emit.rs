@@ -255,13 +255,10 @@ impl Tx<'_> {
         let Some(row) = self.object(object) else {
             return Ok(Slot::Broken(Reason::DISCONNECTED));
         };
-        let (revoked, error) = (row.revoked, row.error.clone());
-        if let Some((Hardness::Hard, reason)) = revoked {
+        if let Some((Hardness::Hard, reason)) = row.revoked {
             return Ok(Slot::Broken(reason));
         }
         let bump = !self.is(Mutant::NoBump);
-        let reuse = self.is(Mutant::ReuseIds);
-        let silent = self.is(Mutant::SilentIntroduction);
         let seq = group.seq;
         let link = self
             .link_mut(group.link)
@@ -274,6 +271,24 @@ impl Tx<'_> {
             });
             return Ok(Slot::Ref(id.written()));
         }
+        self.introduce_object(group, object).map(Slot::Ref)
+    }
+
+    /// A new name for an object. If it was taken back, that is said beside it.
+    fn introduce_object(
+        &mut self,
+        group: &mut Group,
+        object: LocalObject,
+    ) -> Result<WireId, SendError> {
+        let reuse = self.is(Mutant::ReuseIds);
+        let silent = self.is(Mutant::SilentIntroduction);
+        let row = self.object(object).ok_or(SendError::NotHeld)?;
+        let taken_back = row.revoked.filter(|_| !silent);
+        let error = row.error.clone();
+        let seq = group.seq;
+        let link = self
+            .link_mut(group.link)
+            .ok_or(SendError::NoLink(group.link))?;
         if link.head.get().exports >= link.limits.exports {
             return Err(SendError::TableFull(group.link));
         }
@@ -292,7 +307,6 @@ impl Tx<'_> {
         link.head.change().next_object = next.max(number + 1);
         let id = name(number);
         let mut entry = Entry::new(object.into(), Way::Export, seq);
-        let taken_back = revoked.filter(|_| !silent);
         if let Some((hardness, reason)) = taken_back {
             entry.revoked = Some(hardness);
             entry.needs_error = true;
@@ -312,7 +326,7 @@ impl Tx<'_> {
                 row.error.get_or_insert_default();
             }
         });
-        Ok(Slot::Ref(id.written()))
+        Ok(id.written())
     }
 
     /// S4: the peer will be told what it becomes.
