@@ -47,6 +47,9 @@ fn main() -> ExitCode {
 
 fn clean(name: &str, found: &Found) -> bool {
     match &found.broken {
+        None if found.cut_short => {
+            println!("{name}: {} states and more, clean so far", found.states)
+        }
         None => println!("{name}: {} states, clean", found.states),
         Some((error, trace)) => println!("{name}: BROKEN: {error}\n    {}", trace.join("\n    ")),
     }

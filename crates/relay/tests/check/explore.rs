@@ -23,6 +23,8 @@ pub trait Model {
 #[derive(Debug)]
 pub struct Found {
     pub states: usize,
+    /// Whether the bound came before the end.
+    pub cut_short: bool,
     /// The broken invariant, and the shortest way there.
     pub broken: Option<(String, Vec<String>)>,
 }
@@ -62,6 +64,7 @@ pub fn explore<M: Model>(model: &M, bound: usize) -> Found {
     }
     Found {
         states: seen.len(),
+        cut_short: seen.len() > bound,
         broken: None,
     }
 }
@@ -97,12 +100,14 @@ pub fn shortest<M: Model>(model: &M) -> Found {
             trace.reverse();
             return Found {
                 states: seen.len(),
+                cut_short: false,
                 broken: Some((error, trace)),
             };
         }
     }
     Found {
         states: seen.len(),
+        cut_short: false,
         broken: None,
     }
 }
