@@ -66,6 +66,9 @@ pub enum NodeError {
         /// The first one that found no place.
         namespace: String,
     },
+    /// The node broke off without being asked to.
+    #[error("the node broke off: what was durable is kept")]
+    Broken,
     /// The node has shut down.
     #[error("the node has shut down")]
     Closed,
@@ -84,6 +87,7 @@ impl Coded for NodeError {
             Self::Delegation { .. } => "node/delegation",
             Self::PeersFull => "node/peers_full",
             Self::DelegatingFull { .. } => "node/delegating_full",
+            Self::Broken => "node/broken",
             Self::Closed => "node/closed",
         }
     }
@@ -92,6 +96,7 @@ impl Coded for NodeError {
         match self {
             Self::Store(error) => error.fault(),
             Self::Link(error) => error.fault(),
+            Self::Broken => Fault::StoreFailedClosed,
             Self::NoAccount | Self::ListenInUse { .. } | Self::Listen { .. } => Fault::Usage,
             Self::Random { .. } | Self::Thread { .. } | Self::PeersFull => Fault::RefusedByBound,
             Self::Delegation { .. } | Self::Closed | Self::DelegatingFull { .. } => Fault::Usage,

@@ -282,6 +282,11 @@ impl Node {
         }
     }
 
+    /// Returns once the node runs no more: it was shut down, or it broke off.
+    pub async fn ended(&self) {
+        self.parts().commands.closed().await;
+    }
+
     fn parts(&self) -> &Parts {
         &self.parts.parts
     }

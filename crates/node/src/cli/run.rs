@@ -3,9 +3,9 @@
 use std::io::IsTerminal;
 
 use overlane_core::{Fault, NetworkId};
-use overlane_node::Node;
 use overlane_node::api::{self, Identity, LocalApi, OpenedStore};
 use overlane_node::home::{Config, Home, HomeLock, LogFilter};
+use overlane_node::{Node, NodeError};
 use overlane_storage_native::{StoreAdmin, StoreSummary};
 use serde::Serialize;
 use serde_json::json;
@@ -91,8 +91,12 @@ async fn daemon(
     let store = StoreUp::of(&summary, unrestorable);
     let up = Up::of(&node, config.network, home, store, config.peers);
     let told = output.answer(&up, |up| up.in_words(output));
+    let mut broken = false;
     if told.is_ok() {
-        stop.asked().await;
+        tokio::select! {
+            () = stop.asked() => {}
+            () = node.ended() => broken = true,
+        }
     }
     tokio::select! {
         () = end(api, &node) => {}
@@ -102,6 +106,9 @@ async fn daemon(
     // A socket that leads nowhere is only a socket to be replaced.
     let _ = std::fs::remove_file(home.socket_path());
     told?;
+    if broken {
+        return Err(NodeError::Broken.into());
+    }
     output.answer(&json!({"up": false}), |_| "node has stopped".to_owned())?;
     Ok(Done::Yes)
 }

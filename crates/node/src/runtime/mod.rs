@@ -118,7 +118,10 @@ pub(crate) async fn start(builder: NodeBuilder) -> Result<Node, NodeError> {
         batches,
         taken,
     };
-    tokio::spawn(driver.run(inbox));
+    tokio::spawn(watch_over(
+        tokio::spawn(driver.run(inbox)),
+        messages.clone(),
+    ));
     for peer in &builder.peers {
         supervisor.add(peer);
     }
@@ -171,6 +174,15 @@ fn serve(listener: TcpListener, router: axum::Router) -> oneshot::Sender<()> {
     stop
 }
 
+/// Ends the application's stream with the driver, however that ends: one that panicked leaves
+/// nobody waiting for a message that cannot come.
+async fn watch_over(driver: tokio::task::JoinHandle<()>, messages: Messages) {
+    if let Err(broken) = driver.await {
+        tracing::error!(%broken, "the node broke off; what was durable is kept: start it again");
+    }
+    messages.close();
+}
+
 /// Fills `bytes` from the platform's randomness.
 fn random(bytes: &mut [u8]) -> Result<(), NodeError> {
     getrandom::fill(bytes).map_err(|error| NodeError::Random {
@@ -181,4 +193,19 @@ fn random(bytes: &mut [u8]) -> Result<(), NodeError> {
 /// Spreads pauses; nothing secret depends on it, so a platform without randomness gives zero.
 fn random_u64() -> u64 {
     getrandom::u64().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_driver_that_panics_ends_the_stream_of_messages() {
+        let (taken, _reported) = mpsc::unbounded_channel();
+        let messages = Messages::new(taken);
+        let driver = tokio::spawn(async { panic!("a driver that breaks off") });
+        let watched = tokio::spawn(watch_over(driver, messages.clone()));
+        assert!(messages.next().await.is_none());
+        watched.await.unwrap();
+    }
 }

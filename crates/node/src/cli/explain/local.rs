@@ -184,6 +184,11 @@ pub(super) const ENTRIES: &[Entry] = &[
         "name a folder with a shorter path: --home DIR",
     ),
     entry(
+        "node/broken",
+        "The node broke off without being asked to; what was durable is kept.",
+        "its log says why; start it again: `{overlane} run`",
+    ),
+    entry(
         "node/closed",
         "The node has shut down.",
         "start it again: `{overlane} run`",
