@@ -107,7 +107,7 @@ impl NodeBuilder {
     /// Opens everything and starts the node on the current tokio runtime.
     ///
     /// # Errors
-    /// [`NodeError`]: no account, a port in use, a store that cannot be read, a platform that
+    /// [`NodeError`]: no account, more peers than are kept, a port in use, a store that cannot be read, a platform that
     /// gives no randomness or no thread.
     pub async fn spawn(self) -> Result<Node, NodeError> {
         runtime::start(self).await

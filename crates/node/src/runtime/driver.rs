@@ -10,10 +10,11 @@ use tokio::sync::{broadcast, mpsc, oneshot, watch};
 use tokio::time::{Duration, Instant, MissedTickBehavior, interval, sleep_until};
 
 use super::clock::Clock;
+use super::handoff::{BatchDone, stopped};
 use super::identity::Identity;
 use super::supervisor::LinksUp;
 use super::verify::{VERIFY_OUTSTANDING_MAX, Verification, Workers};
-use super::writer::{BatchDone, Writer};
+use super::writer::Writer;
 use crate::error::NodeError;
 use crate::link::{LinkError, LinkEvent, Links};
 use crate::messages::Messages;
@@ -249,7 +250,7 @@ impl Driver {
             Effect::Write(batch) => {
                 let written = match &self.writer {
                     Some(writer) => writer.write(batch),
-                    None => Err((batch.id, Err(super::writer::stopped()))),
+                    None => Err((batch.id, Err(stopped()))),
                 };
                 if let Err(done) = written {
                     self.handle_batch(done);

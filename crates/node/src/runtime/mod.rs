@@ -7,13 +7,14 @@
 
 mod clock;
 mod driver;
+mod handoff;
 mod identity;
 mod redial;
 mod supervisor;
 mod verify;
 mod writer;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -46,7 +47,8 @@ pub const EVENTS_KEPT_MAX: usize = 1_024;
 /// Starts a node.
 pub(crate) async fn start(builder: NodeBuilder) -> Result<Node, NodeError> {
     let account = builder.account.ok_or(NodeError::NoAccount)?;
-    if builder.peers.len() > PEERS_MAX {
+    let peers: BTreeSet<_> = builder.peers.iter().collect();
+    if peers.len() > PEERS_MAX {
         return Err(NodeError::PeersFull);
     }
     let clock = Clock::start();
@@ -122,7 +124,7 @@ pub(crate) async fn start(builder: NodeBuilder) -> Result<Node, NodeError> {
         tokio::spawn(driver.run(inbox)),
         messages.clone(),
     ));
-    for peer in &builder.peers {
+    for peer in peers {
         supervisor.add(peer);
     }
     Ok(Node::new(Parts {
