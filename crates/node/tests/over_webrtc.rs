@@ -19,8 +19,8 @@ use overlane_core::replay::record::{FloorRecord, Record};
 use overlane_core::store::{Change, Effect, RecordStore, Scan, StoreError};
 use overlane_core::transaction::{Message, Namespace};
 use overlane_core::wire::cbor::to_vec;
-use overlane_core::{Class, Coded};
-use overlane_node::{Event, Node, NodeBuilder, NodeError, StoreStatus};
+use overlane_core::{Class, Coded, Did};
+use overlane_node::{Event, Node, NodeBuilder, NodeError, PEERS_MAX, StoreStatus};
 use overlane_storage_native::testkit::MemoryStore;
 use zeroize::Zeroizing;
 
@@ -445,9 +445,86 @@ async fn refused_offers_are_counted() {
 #[tokio::test]
 async fn more_peers_than_may_be_are_refused_before_anything_runs() {
     let mut builder = builder(1, &MemoryStore::new());
-    for port in 0..=overlane_node::PEERS_MAX {
+    for port in 0..=PEERS_MAX {
         builder = builder.peer(format!("http://127.0.0.1:{port}"));
     }
     let refused = builder.spawn().await;
     assert!(matches!(refused, Err(NodeError::PeersFull)), "{refused:?}");
+}
+
+/// The next change of a link to `peer`, up or down.
+async fn next_up(events: &mut tokio::sync::broadcast::Receiver<Event>, peer: Did) -> bool {
+    loop {
+        match events.recv().await.expect("an event") {
+            Event::LinkUp { peer: up, .. } if up == peer => return true,
+            Event::LinkDown { peer: down, .. } if down == peer => return false,
+            _ => {}
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_configured_peer_that_restarts_is_dialled_again() {
+    let store = MemoryStore::new();
+    let there = builder(2, &store).spawn().await.expect("a node");
+    let url = there.url().expect("a URL").to_owned();
+    let address = url.trim_start_matches("http://").parse();
+    let address: std::net::SocketAddr = address.expect("its address");
+    let here = builder(1, &MemoryStore::new()).peer(&url);
+    let here = here.spawn().await.expect("a node");
+    let mut events = here.events();
+    assert!(here.linked(there.did()).await);
+    let before = here
+        .send(there.did(), message(Class::Application, b"before"))
+        .await;
+    let before = before.expect("sent");
+    assert!(there.messages().next().await.is_some());
+    there.shutdown().await;
+    while next_up(&mut events, there.did()).await {}
+
+    let there = builder(2, &store).listen(address).spawn().await;
+    let there = there.expect("the same node again, where it was");
+    assert!(
+        next_up(&mut events, there.did()).await,
+        "nobody asked for it"
+    );
+    let status = here.peers();
+    assert_eq!(status.len(), 1);
+    assert_eq!(status[0].did, Some(there.did()));
+    let after = here
+        .send(there.did(), message(Class::Application, b"after"))
+        .await;
+    assert_eq!(after.expect("sent").sequence, before.sequence + 1);
+    let delivery = there.messages().next().await.expect("a message");
+    assert_eq!(delivery.item().message().body(), b"after");
+    here.shutdown().await;
+    there.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn configured_peers_are_bounded_after_the_start_too() {
+    // Held, and never listened on: every dial is refused at once.
+    let nobody = tokio::net::TcpSocket::new_v4().expect("a socket");
+    nobody
+        .bind("127.0.0.1:0".parse().expect("an address"))
+        .expect("a port");
+    let address = nobody.local_addr().expect("its address");
+    let url = |number: usize| format!("http://{address}/{number}");
+    let with = |count: usize| {
+        let mut with = builder(1, &MemoryStore::new());
+        for number in 0..count {
+            with = with.peer(url(number));
+        }
+        with
+    };
+    // One that is named twice is one.
+    let node = with(PEERS_MAX).peer(url(0)).spawn().await.expect("a node");
+    assert_eq!(node.peers().len(), PEERS_MAX);
+    let error = node.add_peer(&url(PEERS_MAX)).expect_err("refused");
+    assert!(matches!(error, NodeError::PeersFull), "{error}");
+    node.add_peer(&url(0)).expect("it is kept already");
+    assert!(node.drop_peer(&url(0)).await);
+    node.add_peer(&url(PEERS_MAX)).expect("a place came free");
+    assert_eq!(node.peers().len(), PEERS_MAX);
+    node.shutdown().await;
 }

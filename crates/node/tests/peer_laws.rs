@@ -13,6 +13,7 @@ mod peer_replay;
 
 use std::collections::BTreeSet;
 
+use mesh::broken::{Broken, caught};
 use mesh::{Mesh, NETWORK, START_MS, data, delegatee_of, signer};
 use overlane_core::identity::{Life, Signer};
 use overlane_core::replay::{self, WINDOW_SLOTS};
@@ -34,13 +35,19 @@ fn numbers(mesh: &Mesh, index: usize, class: Class) -> Vec<u64> {
     of_class.map(|taken| number(&taken.body)).collect()
 }
 
-/// How many messages of a class are sent at once: an application's backlog longer than a window,
-/// and bursts of the others that overtake it.
-fn burst(class: Class) -> u64 {
-    match class {
-        Class::Application => 40,
-        Class::Control | Class::Storage | Class::E2e => 12,
+/// How many messages of a class are sent at once: of one class, which the seed decides, a backlog
+/// longer than a window, and after it bursts of the others that overtake it. Under one sequence
+/// for all classes its first ones would be stale.
+fn burst(seed: u64, class: Class) -> u64 {
+    if class == backlog(seed) {
+        WINDOW_SLOTS as u64 + 4
+    } else {
+        3
     }
+}
+
+fn backlog(seed: u64) -> Class {
+    Class::ALL[usize::try_from(seed % 4).unwrap()]
 }
 
 #[test]
@@ -49,13 +56,9 @@ fn law_order_per_class_holds_with_four_classes_both_ways_at_once_s01() {
         let mut mesh = Mesh::new(2, seed);
         mesh.link(0, 1);
         let dids = [mesh.nodes[0].did, mesh.nodes[1].did];
-        for class in [
-            Class::Application,
-            Class::Control,
-            Class::Storage,
-            Class::E2e,
-        ] {
-            for number in 0..burst(class) {
+        let others = Class::ALL.into_iter().filter(|it| *it != backlog(seed));
+        for class in std::iter::once(backlog(seed)).chain(others) {
+            for number in 0..burst(seed, class) {
                 for (from, to) in [(0, dids[1]), (1, dids[0])] {
                     mesh.send(from, to, class, &number.to_be_bytes());
                 }
@@ -64,12 +67,79 @@ fn law_order_per_class_holds_with_four_classes_both_ways_at_once_s01() {
         mesh.settle();
         for index in [0, 1] {
             for class in Class::ALL {
-                let sent: Vec<_> = (0..burst(class)).collect();
+                let sent: Vec<_> = (0..burst(seed, class)).collect();
                 assert_eq!(numbers(&mesh, index, class), sent, "seed {seed}, {class}");
             }
             assert!(mesh.refusals(index).is_empty(), "seed {seed}");
             mesh.taken_once(index);
         }
+    }
+}
+
+#[test]
+fn broken_parts_are_caught_by_the_law_they_break() {
+    let order = law_order_per_class_holds_with_four_classes_both_ways_at_once_s01;
+    let once = crash_of_the_receiver_at_every_batch_boundary_dispatches_nothing_twice_s14;
+    let credit = every_refusal_is_counted_under_its_code_and_gives_its_credit_back;
+    let failed = law_fail_closed_a_failing_store_stops_service_and_not_the_node;
+    let room = law_room_a_slow_application_holds_its_class_and_loses_nothing_s16;
+    let cases: [(Broken, fn(), &str); 5] = [
+        (Broken::AnswersOfWorkersSwapped, order, "seed 0"),
+        (
+            Broken::DurableBeforeItIs,
+            once,
+            "a message was dispatched twice",
+        ),
+        (
+            Broken::RefusedFrameNotCredited,
+            credit,
+            "delegation/wrong_network",
+        ),
+        (
+            Broken::StoreFailureSwallowed,
+            failed,
+            "nothing is dispatched after the failure",
+        ),
+        (Broken::PlacesFreedBeforeTaken, room, "one class is full"),
+    ];
+    for (broken, law, words) in cases {
+        let said = caught(broken, law);
+        assert!(said.contains(words), "{broken:?}: {said}");
+    }
+}
+
+/// What a frame lacks is asked of the link as the frame is read, never waited for: a frame that
+/// names a delegation nobody showed is refused at once, and what follows is not held up behind it.
+#[test]
+fn law_lane_order_no_frame_is_held_back_for_a_delegation_s03() {
+    let window = u64::try_from(WINDOW_SLOTS).unwrap();
+    for seed in 0..2 {
+        let mut mesh = Mesh::new(2, seed);
+        mesh.link(0, 1);
+        let to = mesh.nodes[1].did;
+        let unknown = signer(9, NETWORK, START_MS);
+        let life = Life {
+            issued_ms: START_MS,
+            ttl_ms: 600_000,
+        };
+        mesh.inject(0, 1, Class::Application, by_reference(&unknown, to, life));
+        // Every few messages another delegatee, more of them than a link remembers.
+        let delegatees = u8::try_from(DELEGATIONS_MAX + 2).unwrap();
+        let mut sent = 0u64;
+        for delegatee in 0..delegatees {
+            let signer = delegatee_of(0, delegatee, NETWORK, START_MS);
+            assert!(mesh.peer(0).rotate(signer));
+            for _ in 0..window / 8 {
+                mesh.send(0, to, Class::Application, &sent.to_be_bytes());
+                sent += 1;
+            }
+        }
+        mesh.settle();
+        let all: Vec<_> = (0..sent).collect();
+        assert_eq!(numbers(&mesh, 1, Class::Application), all, "seed {seed}");
+        let refused = mesh.refusals(1);
+        assert_eq!(refused.get("payload/unknown_delegation"), Some(&1));
+        assert_eq!(refused.len(), 1, "seed {seed}: {refused:?}");
     }
 }
 
@@ -180,6 +250,15 @@ fn frame_saying(
     sequence: u64,
     life: Life,
 ) -> Vec<u8> {
+    payload(body, signer, destination, sequence, life).to_frame(|_| false)
+}
+
+/// A frame that names its delegations by their digests alone.
+fn by_reference(signer: &Signer, destination: Did, life: Life) -> Vec<u8> {
+    payload(b"named", signer, destination, 1, life).to_frame(|_| true)
+}
+
+fn payload(body: &[u8], signer: &Signer, destination: Did, sequence: u64, life: Life) -> Payload {
     let data = data(Class::Application, body);
     let draft = Draft {
         destination,
@@ -194,8 +273,7 @@ fn frame_saying(
         issued_ms: START_MS,
         ttl_ms: 600_000,
     };
-    let payload = Payload::carry(transaction, relay, signer, hop_life).unwrap();
-    payload.to_frame(|_| false)
+    Payload::carry(transaction, relay, signer, hop_life).unwrap()
 }
 
 /// The transaction of a frame, carried to `next_hop` by `hop`.
@@ -527,8 +605,12 @@ fn law_room_a_slow_application_holds_its_class_and_loses_nothing_s16() {
     }
     mesh.send(0, receiver, Class::Control, &0u64.to_be_bytes());
     mesh.settle();
-    // One class is full; the other went by.
-    assert_eq!(mesh.nodes[1].waiting(), DISPATCH_QUEUE_MAX + 1);
+    let held = mesh.nodes[1].waiting();
+    assert_eq!(
+        held,
+        DISPATCH_QUEUE_MAX + 1,
+        "one class is full; the other went by"
+    );
     assert!(
         mesh.nodes[0].sent.len() < usize::try_from(more).unwrap(),
         "the sender waits"

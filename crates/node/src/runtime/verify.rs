@@ -65,3 +65,91 @@ fn run(
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use overlane_core::identity::{Account, Delegatee, Delegation, Life, Signer, VerifyContext};
+    use overlane_core::store::Scan;
+    use overlane_core::transaction::{Data, Draft, Message, Payload, RelayFields, Transaction};
+    use overlane_core::wire::cbor::to_vec;
+    use overlane_core::{Class, NetworkId, TxId};
+    use tokio::sync::mpsc;
+    use zeroize::Zeroizing;
+
+    use super::*;
+    use crate::link::LinkId;
+    use crate::peer::{Effect, Now, Peer};
+
+    const NOW: Now = Now {
+        wall_ms: 1_800_000_000_000,
+        steady_ms: 0,
+    };
+    const LIFE: Life = Life {
+        issued_ms: NOW.wall_ms,
+        ttl_ms: 600_000,
+    };
+
+    fn signer() -> Signer {
+        let account = Account::ed25519(Zeroizing::new([1; 32])).unwrap();
+        let delegatee = Delegatee::from_seed(Zeroizing::new([2; 32]));
+        let network = NetworkId(7);
+        let context = VerifyContext {
+            network,
+            now_ms: NOW.wall_ms,
+        };
+        let delegation = Delegation::issue(&account, &delegatee, network, LIFE).unwrap();
+        Signer::new(delegatee, delegation.verify(&context).unwrap()).unwrap()
+    }
+
+    fn frame(signer: &Signer) -> Vec<u8> {
+        let data = Data::parse(to_vec(&Message::Control(b"work"))).unwrap();
+        let destination = signer.did();
+        let draft = Draft {
+            destination,
+            tx_id: TxId([7; 16]),
+            sequence: 1,
+            message: data.message(),
+            life: LIFE,
+        };
+        let transaction = Transaction::sign(&draft, signer).unwrap();
+        let relay = RelayFields::direct(destination);
+        let payload = Payload::carry(transaction, relay, signer, LIFE).unwrap();
+        payload.to_frame(|_| false)
+    }
+
+    #[test]
+    fn a_full_pool_gives_a_ticket_back_and_loses_none_that_it_took() {
+        let signer = signer();
+        let frame = frame(&signer);
+        let did = signer.did();
+        let mut peer = Peer::new(signer.into(), Some(Scan::default()), NOW);
+        peer.handle_link_up(LinkId(1), did, None, NOW);
+        let (jobs, queue) = async_channel::bounded(VERIFY_OUTSTANDING_MAX);
+        let workers = Workers { jobs };
+        let mut taken = Vec::new();
+        let mut refused = Vec::new();
+        for _ in 0..=VERIFY_OUTSTANDING_MAX {
+            peer.handle_frame(LinkId(1), Class::Control, &frame, NOW);
+            while let Some(effect) = peer.poll_effect() {
+                if let Effect::Verify { ticket, job } = effect {
+                    match workers.verify(ticket, job) {
+                        Ok(()) => taken.push(ticket),
+                        Err(ticket) => refused.push(ticket),
+                    }
+                }
+            }
+        }
+        assert_eq!((taken.len(), refused.len()), (VERIFY_OUTSTANDING_MAX, 1));
+        // A worker that comes at last does all of it, and ends with the pool.
+        drop(workers);
+        let (results, mut found) = mpsc::unbounded_channel();
+        run(&queue, &results);
+        drop(results);
+        let mut done = Vec::new();
+        while let Some((ticket, result)) = found.blocking_recv() {
+            assert!(result.is_ok(), "{result:?}");
+            done.push(ticket);
+        }
+        assert_eq!(done, taken);
+    }
+}

@@ -1,6 +1,9 @@
 //! Many peers on virtual time: simulated links, a store each that crashes, and one seed that
 //! decides every interleaving. Nothing here waits for anything.
 
+pub(crate) mod broken;
+
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -19,6 +22,8 @@ use overlane_node::peer::{
 };
 use overlane_storage_native::testkit::{MemoryStore, Seeded};
 use zeroize::Zeroizing;
+
+use broken::Broken;
 
 /// When every simulation begins, in milliseconds of Unix time.
 pub(crate) const START_MS: u64 = 1_900_000_000_000;
@@ -83,6 +88,7 @@ pub(crate) struct Mesh {
     pub(crate) leaving: BTreeSet<LinkId>,
     pub(crate) now_ms: u64,
     random: Seeded,
+    broken: Option<Broken>,
 }
 
 /// Something that can happen next.
@@ -105,6 +111,7 @@ impl Mesh {
             leaving: BTreeSet::new(),
             now_ms: START_MS,
             random: Seeded::new(seed),
+            broken: broken::now(),
         };
         for index in 0..count {
             let signer = signer(u8::try_from(index).unwrap(), NETWORK, START_MS);
@@ -318,7 +325,12 @@ impl Mesh {
         match step {
             Step::Deliver(link, from, class) => self.deliver(link, from, class),
             Step::Verify(index, job) => {
-                let (ticket, job) = self.nodes[index].jobs.remove(job);
+                let (mut ticket, job) = self.nodes[index].jobs.remove(job);
+                if let (Some(Broken::AnswersOfWorkersSwapped), Some((other, _))) =
+                    (self.broken, self.nodes[index].jobs.first_mut())
+                {
+                    std::mem::swap(&mut ticket, other);
+                }
                 let result = job.run();
                 let now = self.now(index);
                 self.peer(index).handle_verified(ticket, result, now);
@@ -327,7 +339,13 @@ impl Mesh {
             Step::Write(index) => {
                 if let Some(batch) = self.nodes[index].writing.take() {
                     let written = self.nodes[index].store.write(&batch.changes);
-                    self.batch_done(index, batch.id, written);
+                    match self.broken {
+                        Some(Broken::DurableBeforeItIs) => {}
+                        Some(Broken::StoreFailureSwallowed) => {
+                            self.batch_done(index, batch.id, Ok(()));
+                        }
+                        _ => self.batch_done(index, batch.id, written),
+                    }
                 }
             }
             Step::Take(index) => {
@@ -409,12 +427,25 @@ impl Mesh {
                 }
                 Effect::Verify { ticket, job } => node.jobs.push((ticket, job)),
                 Effect::Write(batch) => {
+                    if self.broken == Some(Broken::DurableBeforeItIs) {
+                        let id = batch.id;
+                        // What is not yet written when the next batch comes is as good as lost.
+                        node.writing = Some(batch);
+                        self.batch_done(index, id, Ok(()));
+                        continue;
+                    }
                     assert!(node.writing.is_none(), "one batch is in flight at a time");
                     node.writing = Some(batch);
                 }
                 Effect::Dispatch { class, delivery } => {
                     node.waiting.push_back((class, *delivery));
+                    if self.broken == Some(Broken::PlacesFreedBeforeTaken) {
+                        self.peer(index).handle_dispatch_taken(class, now);
+                    }
                 }
+                Effect::Taken { .. }
+                    if self.broken == Some(Broken::RefusedFrameNotCredited)
+                        && matches!(node.events.last(), Some(Event::Refused { .. })) => {}
                 Effect::Taken { link, class } => {
                     let far = self
                         .links
@@ -471,7 +502,14 @@ impl Taken {
 
 /// A signer of its own account, under a delegation issued at `issued_ms`.
 pub(crate) fn signer(number: u8, network: NetworkId, issued_ms: u64) -> Arc<Signer> {
-    delegatee_of(number, number, network, issued_ms)
+    type Made = BTreeMap<(u8, NetworkId, u64), Arc<Signer>>;
+    // Many meshes of one test have the same accounts.
+    thread_local!(static MADE: RefCell<Made> = RefCell::default());
+    let make = || delegatee_of(number, number, network, issued_ms);
+    MADE.with_borrow_mut(|made| {
+        let named = made.entry((number, network, issued_ms));
+        Arc::clone(named.or_insert_with(make))
+    })
 }
 
 /// A signer of account `number` with another delegatee.

@@ -1,0 +1,40 @@
+//! Meshes with one part broken on purpose: the law that the part keeps has to say so.
+
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// What is broken between a peer and what it drives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Broken {
+    /// A batch is told to be durable as it is handed over; it is written later, or never.
+    DurableBeforeItIs,
+    /// A store's failure is told as a success.
+    StoreFailureSwallowed,
+    /// A worker's answer goes to another frame than the one it checked.
+    AnswersOfWorkersSwapped,
+    /// The credit of a refused frame does not go back.
+    RefusedFrameNotCredited,
+    /// The places of messages are free before the application took them.
+    PlacesFreedBeforeTaken,
+}
+
+thread_local!(static BROKEN: Cell<Option<Broken>> = const { Cell::new(None) });
+
+/// What is broken in the meshes that this thread makes.
+pub(super) fn now() -> Option<Broken> {
+    BROKEN.get()
+}
+
+/// Runs a law's test over meshes that are broken, and gives the words it fails with.
+pub(crate) fn caught(broken: Broken, law: fn()) -> String {
+    BROKEN.set(Some(broken));
+    let said = catch_unwind(AssertUnwindSafe(law));
+    BROKEN.set(None);
+    let Err(said) = said else {
+        panic!("{broken:?} was not caught");
+    };
+    match said.downcast::<String>() {
+        Ok(said) => *said,
+        Err(said) => (*said.downcast::<&str>().expect("words")).to_owned(),
+    }
+}
