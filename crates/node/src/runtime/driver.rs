@@ -116,13 +116,19 @@ impl Driver {
                 Some(event) = inbox.links.recv(), if self.outstanding < VERIFY_OUTSTANDING_MAX => {
                     self.handle_link(event);
                 }
-                command = inbox.commands.recv(), if closing.is_none() => match command {
-                    Some(Command::Shutdown(reply)) => {
-                        closing = Some(Closing::begin(&self.links, Some(reply)));
+                command = inbox.commands.recv(), if closing.is_none() => {
+                    // What the application took before it asked is counted in the answer.
+                    while let Ok(class) = inbox.taken.try_recv() {
+                        self.peer.handle_dispatch_taken(class, self.clock.now());
                     }
-                    Some(command) => self.handle_command(command),
-                    None => closing = Some(Closing::begin(&self.links, None)),
-                },
+                    match command {
+                        Some(Command::Shutdown(reply)) => {
+                            closing = Some(Closing::begin(&self.links, Some(reply)));
+                        }
+                        Some(command) => self.handle_command(command),
+                        None => closing = Some(Closing::begin(&self.links, None)),
+                    }
+                }
                 () = links_down(&mut closing) => {
                     while let Ok(event) = inbox.links.try_recv() {
                         self.handle_link(event);
