@@ -84,11 +84,16 @@ fn main() -> anyhow::Result<()> {
     for figure in ["open_and_scan_ms", "restore_ms"] {
         println!(
             "{figure:<24} {:>12.1}",
-            figures[figure].as_f64().unwrap_or(0.0)
+            figures
+                .get(figure)
+                .and_then(serde_json::Value::as_f64)
+                .unwrap_or(0.0)
         );
     }
     for figure in ["resident_before_bytes", "resident_after_bytes"] {
-        println!("{figure:<24} {:>12}", figures[figure]);
+        if let Some(value) = figures.get(figure) {
+            println!("{figure:<24} {value:>12}");
+        }
     }
     Ok(())
 }
