@@ -1,7 +1,7 @@
 //! The WebRTC implementation of [`Transport`].
 //!
 //! The crate beneath has faults that are mended here or in the link above (each has a test in
-//! [`super::tests`] that fails without its remedy):
+//! `link::tests` that fails without its remedy):
 //!
 //! * it parks more than 256 undrained messages of a channel and may then sleep: every channel has
 //!   a task of its own that drains it at once, and credit keeps the burst smaller;

@@ -1,11 +1,11 @@
 //! Links: admitted WebRTC connections between two nodes, four ordered channels each.
 //!
-//! [`Links`] dials and answers. Each link is a task ([`driver`]) that drives a session of
+//! [`Links`] dials and answers. Each link is a task (`driver`) that drives a session of
 //! `overlane_core::lane` over a [`transport::Transport`]; WebRTC is one ([`connection`]). Who is at
 //! the other end is the signer of the session description whose fingerprint DTLS proved.
 //!
 //! Law (proved peer): a link's peer is proved before it is told of. Law (one link): two nodes keep
-//! at most one link between them, and the same one ([`rule`]). Law (nothing left): a link that is
+//! at most one link between them, and the same one (`rule`). Law (nothing left): a link that is
 //! down holds no task, no driver and no socket ([`count::Held`]).
 //!
 //! Source: protocol decision 6 (links and lanes), threats 1 to 4, 14 and 16.

@@ -1,10 +1,10 @@
 //! The journal store, the default (protocol decision 5): one append and one flush a batch.
 //!
-//! A batch becomes one [frame] appended to a zero-written [segment]; the flush of that
+//! A batch becomes one `frame` appended to a zero-written `segment`; the flush of that
 //! frame is what a release waits for (law release). Each cell carries its own checksum and the
 //! versions it leads from and to (laws atomicity and order). Any failure of a write or a flush
 //! poisons the store (law fail-closed); opening it again writes once more, in an epoch of its
-//! own, the last frame: the one that may be readable and not durable. A [snapshot] compacts
+//! own, the last frame: the one that may be readable and not durable. A `snapshot` compacts
 //! the journal while it runs; its directory is the presence set (law missing). What was
 //! damaged is named, kept and never written over (laws isolation and never-delete).
 //!
