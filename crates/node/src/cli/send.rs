@@ -158,7 +158,10 @@ impl<'a> Keep<'a> {
     }
 
     fn write(mut self, receipt: &SendReceipt) -> Result<(), Failure> {
-        let bytes = hex::decode(&receipt.signed).unwrap_or_default();
+        let bytes = hex::decode(&receipt.signed).map_err(|cause| {
+            let cause = std::io::Error::other(cause);
+            unwritable(self.path, &cause, "; the message was sent")
+        })?;
         let written = self
             .file
             .set_len(0)
