@@ -42,7 +42,7 @@ pub use local::Source;
 pub use mutant::{Mutant, Mutants};
 pub use names::{LinkId, Local, LocalObject, LocalPromise};
 pub use step::{Counts, Event, Step, Transmit};
-pub use view::{LinkView, Name, ObjectState, PromiseState};
+pub use view::{Concern, LinkView, Name, ObjectState, PromiseState};
 
 use super::limits::Limits;
 use link::LinkTable;

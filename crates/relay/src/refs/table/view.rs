@@ -70,7 +70,35 @@ pub struct Name {
     pub revoked: Option<Reason>,
 }
 
+/// A reference that concerns the application of this node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Concern {
+    /// The reference.
+    pub local: Local,
+    /// How many handles the application has.
+    pub handles: u32,
+    /// Whether it is an object of the application's own.
+    pub own: bool,
+}
+
 impl Tables {
+    /// Everything that the application owns or has a handle of, in order: what a driver that starts
+    /// again compares with what it knows of.
+    pub fn concerns(&self) -> impl Iterator<Item = Concern> {
+        let objects = self.objects.iter().map(|(&object, row)| Concern {
+            local: object.into(),
+            handles: row.refs.app,
+            own: row.owner == Owner::App,
+        });
+        let promises = self.promises.iter().map(|(&promise, row)| Concern {
+            local: promise.into(),
+            handles: row.refs.app,
+            own: false,
+        });
+        let all = objects.chain(promises);
+        all.filter(|concern| concern.own || concern.handles > 0)
+    }
+
     /// The names on a link, in order.
     pub fn names(&self, link: LinkId) -> impl Iterator<Item = Name> {
         let tables = self.links.get(&link).into_iter();

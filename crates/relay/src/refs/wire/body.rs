@@ -19,6 +19,12 @@ impl Reason {
     pub const UNDELIVERABLE: Self = Self(3);
     /// A promise was resolved to a promise, or to itself.
     pub const RESOLVED_TO_PROMISE: Self = Self(4);
+    /// The node it was for works on as many messages of that sender's as it takes.
+    pub const BUSY: Self = Self(5);
+    /// The program that answered is gone, and was not to be started again.
+    pub const SERVICE_ENDED: Self = Self(6);
+    /// A ticket that the node does not know, or knows no longer.
+    pub const UNKNOWN_TICKET: Self = Self(7);
     /// The first number an application may use.
     pub const FIRST_FREE: Self = Self(256);
 }
