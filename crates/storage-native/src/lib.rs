@@ -5,6 +5,8 @@
 //! them puts on the disk is described to the byte in `docs/store-format.md`.
 
 mod admin;
+#[cfg(any(test, feature = "disk"))]
+pub mod disk;
 pub mod files;
 mod folder;
 pub mod journal;

@@ -1,23 +1,16 @@
-//! A disk that records, fails and crashes, and the suites that any store of the contract runs
-//! under: conformance (one test a law), crash enumeration, and failing calls.
+//! The suites that any store of the contract runs under, over the [`disk`](crate::disk) that
+//! records, fails and crashes: conformance (one test a law), crash enumeration, and failing calls.
 
 pub mod conformance;
 pub mod crash;
-mod disk;
-mod effects;
 pub mod failing;
-mod faults;
-mod image;
 mod memory;
 pub mod scenario;
 pub mod splice;
 mod subject;
 
+pub use crate::disk::{Calls, CrashChoices, Disk, FaultKind, FaultPlan, Image, Recording, Seeded};
 pub use crate::mutant::Mutant;
-pub use disk::{Calls, Disk};
-pub use effects::{CrashChoices, Recording};
-pub use faults::{FaultKind, FaultPlan};
-pub use image::Image;
 pub use memory::MemoryStore;
 pub use scenario::{
     Model, Scenario, Step, alone_scenario, drawn_scenario, long_scenario, scenarios,
@@ -25,31 +18,6 @@ pub use scenario::{
 pub use subject::{FilesSubject, JournalSubject, STORE_FOLDER, Subject};
 
 use overlane_core::store::RecordName;
-
-/// A stand-in for chance that one number replays exactly (splitmix64).
-#[derive(Debug, Clone)]
-pub struct Seeded(u64);
-
-impl Seeded {
-    /// The sequence of this seed.
-    pub fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    /// The next number.
-    pub fn next_u64(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// A number below `bound`; zero when the bound is zero.
-    pub fn below(&mut self, bound: u64) -> u64 {
-        self.next_u64().checked_rem(bound).unwrap_or(0)
-    }
-}
 
 /// The record names of the suites.
 pub fn name(index: u64) -> RecordName {

@@ -1,14 +1,27 @@
-//! The in-memory disk: a [`Vfs`] that records every effect and fails the call it is told to.
+//! A disk in memory that records, fails and crashes.
+//!
+//! [`Disk`] is a [`Vfs`] that records every effect, fails the call it is told to, and tells what a
+//! crash may leave: for tests and for simulations. No node keeps its records on it.
+
+mod effects;
+mod faults;
+mod image;
+mod seeded;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::effects::{Effect, Inode, Logged, Recording};
-use super::faults::{CallKind, FaultPlan, Faults, Injected};
-use super::image::{Image, Key, Node, key, parent};
+pub use effects::{CrashChoices, Recording};
+pub use faults::{FaultKind, FaultPlan};
+pub use image::Image;
+pub use seeded::Seeded;
+
 use crate::vfs::{Entry, EntryKind, OpenMode, Vfs, VfsFile};
+use effects::{Effect, Inode, Logged};
+use faults::{CallKind, Faults, Injected};
+use image::{Key, Node, key, parent};
 
 /// How many calls of each kind a disk has taken.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -90,9 +103,27 @@ impl Disk {
         state.locks = std::mem::take(&mut fresh.locks);
     }
 
-    /// How many effects and flushes were recorded.
+    /// How many effects and flushes are recorded.
     pub fn position(&self) -> usize {
         self.state().log.len()
+    }
+
+    /// Forgets the recorded effects that every crash keeps, up to the first that one may lose.
+    /// Positions count from there.
+    pub fn forget_durable(&self) {
+        let mut state = self.state();
+        let durable =
+            |logged: &Logged| matches!(logged.effect, Effect::Flush) || logged.durable_at.is_some();
+        let kept = state.log.iter().position(|logged| !durable(logged));
+        let count = kept.unwrap_or(state.log.len());
+        let base = std::mem::take(&mut state.base);
+        let inodes = std::mem::take(&mut state.base_inodes);
+        let log = state.log.split_off(count);
+        let settled = std::mem::replace(&mut state.log, log);
+        (state.base, state.base_inodes) = effects::settle(base, inodes, &settled);
+        for logged in &mut state.log {
+            logged.durable_at = logged.durable_at.map(|at| at.saturating_sub(count));
+        }
     }
 
     /// Everything recorded so far.

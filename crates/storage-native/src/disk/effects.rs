@@ -155,6 +155,18 @@ impl Recording {
         }
     }
 
+    /// One image that a crash after the first `position` effects may leave, drawn from `chance`.
+    pub fn crash_image(&self, position: usize, chance: &mut Seeded) -> Image {
+        let position = position.min(self.log.len());
+        let pending: Vec<usize> = (0..position)
+            .filter(|&index| self.is_pending(index, position))
+            .collect();
+        let sample = u32::try_from(chance.below(8)).unwrap_or_default();
+        let kept: Vec<Kept> = pending.iter().map(|_| draw(chance, sample)).collect();
+        let settled = Replayed::of(&self.base, &self.base_inodes);
+        self.replay(&settled, 0..position, &pending, &kept)
+    }
+
     fn is_pending(&self, index: usize, position: usize) -> bool {
         self.log.get(index).is_some_and(|logged| {
             !matches!(logged.effect, Effect::Flush)
@@ -263,6 +275,22 @@ fn draw(chance: &mut Seeded, sample: u32) -> Kept {
             _ => Kept::LengthAlone,
         },
     }
+}
+
+/// What a disk holds, and under which inodes, once these effects are on it.
+pub(super) fn settle(
+    base: Image,
+    inodes: BTreeMap<Key, Inode>,
+    settled: &[Logged],
+) -> (Image, BTreeMap<Key, Inode>) {
+    let mut disk = Replayed::of(&base, &inodes);
+    // The files are this disk's alone now, so that a write to one copies none.
+    drop(base);
+    for logged in settled {
+        disk.apply(&logged.effect, Kept::Whole);
+    }
+    let inodes = disk.names.clone();
+    (disk.into_image(), inodes)
 }
 
 /// A disk on which a log is played again.

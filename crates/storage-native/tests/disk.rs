@@ -1,0 +1,76 @@
+//! The disk of tests and simulations: what it forgets changes nothing, what it draws can happen.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use overlane_storage_native::disk::{CrashChoices, Disk, Seeded};
+use overlane_storage_native::testkit::scenario::Owner;
+use overlane_storage_native::testkit::{FilesSubject, JournalSubject, Step, Subject, scenarios};
+use overlane_storage_native::vfs::{OpenMode, Vfs};
+
+/// Every image, or none where too much is pending to try all.
+const ALL: CrashChoices = CrashChoices {
+    exhaustive_max: 5,
+    samples: 0,
+    seed: 0,
+    last_kept: false,
+};
+
+fn images(disk: &Disk, position: usize) -> BTreeSet<[u8; 32]> {
+    let mut images = BTreeSet::new();
+    let recording = disk.recording();
+    recording.crash_images(position, ALL, |image| {
+        images.insert(image.digest());
+    });
+    images
+}
+
+#[test]
+fn law_what_a_disk_forgets_no_crash_could_have_lost() {
+    let subjects: [&dyn Subject; 2] = [&FilesSubject, &JournalSubject::SHORT];
+    let mut compared = 0;
+    for subject in subjects {
+        for scenario in scenarios() {
+            let (whole, short) = (Disk::new(), Disk::new());
+            let mut owners = (Owner::default(), Owner::default());
+            for step in std::iter::once(&Step::Reopen).chain(&scenario.steps) {
+                let from = short.position();
+                owners.0.take(subject, &whole, step).unwrap();
+                owners.1.take(subject, &short, step).unwrap();
+                let forgotten = whole.position() - short.position();
+                for position in from..=short.position() {
+                    let left = images(&short, position);
+                    assert_eq!(left, images(&whole, forgotten + position));
+                    compared += left.len();
+                }
+                short.forget_durable();
+                assert_eq!(short.image(), whole.image());
+            }
+            assert!(short.position() < whole.position(), "it forgot something");
+        }
+    }
+    assert!(compared > 3_000, "{compared}");
+}
+
+#[test]
+fn a_drawn_crash_keeps_what_is_durable_and_any_part_of_the_rest() {
+    let path = Path::new("/file");
+    let disk = Disk::new();
+    let mut file = disk.open(path, OpenMode::Create).unwrap();
+    file.write_at(&[1; 1_024], 0).unwrap();
+    file.flush().unwrap();
+    disk.flush_folder(Path::new("/")).unwrap();
+    let durable = disk.position();
+    file.write_at(&[2; 1_024], 0).unwrap();
+    let mut left = BTreeSet::new();
+    for seed in 0..200 {
+        let mut chance = Seeded::new(seed);
+        let before = disk.recording().crash_image(durable, &mut chance);
+        assert_eq!(before.file(path), Some(&[1; 1_024][..]));
+        let image = disk.recording().crash_image(durable + 1, &mut chance);
+        let bytes = image.file(path).unwrap();
+        left.insert((bytes[0], bytes[1_023]));
+    }
+    let all = [(1, 1), (1, 2), (2, 1), (2, 2)];
+    assert_eq!(left, BTreeSet::from(all));
+}
