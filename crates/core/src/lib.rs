@@ -10,6 +10,7 @@ pub mod identity;
 pub mod ids;
 pub mod lane;
 pub mod replay;
+pub mod ring;
 pub mod signal;
 pub mod store;
 pub mod transaction;
