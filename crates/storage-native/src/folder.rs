@@ -75,7 +75,7 @@ impl Folder {
     pub(crate) fn open(
         vfs: Arc<dyn Vfs>,
         path: &Path,
-        kind: StoreKind,
+        kind: &str,
         is_of_a_store: impl Fn(&str) -> bool,
     ) -> Result<(Self, Vec<Entry>), StoreError> {
         create_folders(vfs.as_ref(), path)?;
@@ -103,7 +103,7 @@ impl Folder {
     }
 
     /// Writes the `kind` file: from here on the folder is a store.
-    pub(crate) fn mark_kind(&mut self, kind: StoreKind, settings: &str) -> Result<(), StoreError> {
+    pub(crate) fn mark_kind(&mut self, kind: &str, settings: &str) -> Result<(), StoreError> {
         let text = format!("overlane {kind}\n{settings}");
         self.replace(KIND_FILE, text.as_bytes())?;
         self.flush()?;
@@ -191,10 +191,14 @@ impl Folder {
 /// # Errors
 /// [`StoreError`] when the file cannot be read or names no known kind.
 pub fn kind_of(vfs: &dyn Vfs, path: &Path) -> Result<Option<StoreKind>, StoreError> {
-    Ok(kind_text(vfs, path)?.map(|(kind, _)| kind))
+    let Some((name, _)) = kind_text(vfs, path)? else {
+        return Ok(None);
+    };
+    let kind = StoreKind::from_name(&name).ok_or_else(|| no_known_store(path))?;
+    Ok(Some(kind))
 }
 
-fn read_kind(vfs: &dyn Vfs, path: &Path, wanted: StoreKind) -> Result<Option<String>, StoreError> {
+fn read_kind(vfs: &dyn Vfs, path: &Path, wanted: &str) -> Result<Option<String>, StoreError> {
     match kind_text(vfs, path)? {
         Some((kind, _)) if kind != wanted => Err(StoreError::WrongKind {
             path: path.display().to_string(),
@@ -204,7 +208,8 @@ fn read_kind(vfs: &dyn Vfs, path: &Path, wanted: StoreKind) -> Result<Option<Str
     }
 }
 
-fn kind_text(vfs: &dyn Vfs, path: &Path) -> Result<Option<(StoreKind, String)>, StoreError> {
+/// The name of the kind, and the settings lines.
+fn kind_text(vfs: &dyn Vfs, path: &Path) -> Result<Option<(String, String)>, StoreError> {
     let file = path.join(KIND_FILE);
     let bytes = match read_whole(vfs, &file, KIND_FILE_BYTES_MAX) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -212,14 +217,17 @@ fn kind_text(vfs: &dyn Vfs, path: &Path) -> Result<Option<(StoreKind, String)>, 
     };
     let text = String::from_utf8_lossy(&bytes);
     let (first, settings) = text.split_once('\n').unwrap_or((&text, ""));
-    let kind = first
-        .strip_prefix("overlane ")
-        .and_then(StoreKind::from_name);
-    let kind = kind.ok_or_else(|| StoreError::WrongKind {
+    let is_name = |name: &&str| !name.is_empty() && name.bytes().all(|b| b.is_ascii_lowercase());
+    let kind = first.strip_prefix("overlane ").filter(is_name);
+    let kind = kind.ok_or_else(|| no_known_store(path))?;
+    Ok(Some((kind.to_owned(), settings.to_owned())))
+}
+
+fn no_known_store(path: &Path) -> StoreError {
+    StoreError::WrongKind {
         path: path.display().to_string(),
         cause: format!("its file `{KIND_FILE}` names no known store"),
-    })?;
-    Ok(Some((kind, settings.to_owned())))
+    }
 }
 
 /// Makes the folder and every missing one above it.

@@ -1,16 +1,19 @@
-//! Durable record stores on a native file system.
+//! Durable stores on a native file system.
 //!
-//! Two stores implement one contract ([`overlane_core::store::RecordStore`]) and pass one
-//! conformance and crash suite: [`files`], one file a record, and [`journal`], the default. What each of
-//! them puts on the disk is described to the byte in `docs/store-format.md`.
+//! Two record stores implement one contract ([`overlane_core::store::RecordStore`]) and pass one
+//! conformance and crash suite: [`files`], one file a record, and [`journal`], the default.
+//! [`RefsStore`] keeps the rows of a node's references in an embedded database. What each of them
+//! puts on the disk is described in `docs/store-format.md`.
 
 mod admin;
+mod database;
 #[cfg(any(test, feature = "disk"))]
 pub mod disk;
 pub mod files;
 mod folder;
 pub mod journal;
 mod mutant;
+mod refs;
 #[cfg(any(test, feature = "testkit"))]
 pub mod testkit;
 pub mod vfs;
@@ -24,6 +27,7 @@ pub use admin::{Cleared, StoreAdmin, StoreSummary};
 pub use files::{FILES_BUDGET_BYTES, FilesStore};
 pub use folder::{StoreKind, kind_of};
 pub use journal::{JOURNAL_BUDGET_BYTES, JournalConfig, JournalStore, Pace};
+pub use refs::{REFS_CACHE_BYTES, RefsStore};
 
 /// Opens the store of this kind in this folder of the platform's file system, and makes it if
 /// the folder has none. The [`StoreAdmin`] it gives an operator is

@@ -29,6 +29,12 @@ pub enum Mutant {
     AnyName,
     /// A failed write is tried again.
     RetryFlush,
+    /// The database's file is not flushed.
+    NoDatabaseFlush,
+    /// What the database's file shows at open is taken to be on the device.
+    TrustCache,
+    /// The kind is said before the database that is made is durable.
+    KindFirst,
 }
 
 #[cfg(any(test, feature = "testkit"))]
@@ -43,7 +49,7 @@ mod active {
 
     impl Mutant {
         /// All of them.
-        pub const ALL: [Self; 12] = [
+        pub const ALL: [Self; 15] = [
             Self::NoFolderFlush,
             Self::NoValueFlush,
             Self::MarkerFirst,
@@ -56,6 +62,9 @@ mod active {
             Self::OldSnapshotFirst,
             Self::AnyName,
             Self::RetryFlush,
+            Self::NoDatabaseFlush,
+            Self::TrustCache,
+            Self::KindFirst,
         ];
 
         /// Runs `with` this thread's stores broken so.

@@ -22,7 +22,8 @@ pub(super) type Inode = u64;
 pub(super) enum Effect {
     MakeFolder(Key),
     Make(Key, Inode),
-    Cut(Inode),
+    /// Cut to this length, or filled up to it with zeros.
+    Resize(Inode, usize),
     Write {
         inode: Inode,
         offset: usize,
@@ -325,8 +326,9 @@ impl Replayed {
             Effect::Make(path, inode) => {
                 self.names.insert(Arc::clone(path), *inode);
             }
-            Effect::Cut(inode) => {
-                self.contents.insert(*inode, Arc::default());
+            Effect::Resize(inode, bytes) => {
+                let content = self.contents.entry(*inode).or_default();
+                Arc::make_mut(content).resize(*bytes, 0);
             }
             Effect::Write {
                 inode,

@@ -52,6 +52,7 @@ struct State {
     calls: Calls,
     faults: Faults,
     locks: BTreeSet<Key>,
+    cut_off: bool,
 }
 
 impl Disk {
@@ -151,6 +152,14 @@ impl Disk {
         self.state().faults.heal()
     }
 
+    /// Runs `end`, in which a process ends without a call of it reaching the disk: its files are
+    /// given up as they are.
+    pub fn cut_off(&self, end: impl FnOnce()) {
+        self.state().cut_off = true;
+        end();
+        self.state().cut_off = false;
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -182,7 +191,16 @@ impl State {
         });
     }
 
+    /// What the call of a process that has ended comes to.
+    fn alive(&self) -> io::Result<()> {
+        match self.cut_off {
+            true => Err(io::ErrorKind::BrokenPipe.into()),
+            false => Ok(()),
+        }
+    }
+
     fn change(&mut self) -> io::Result<Injected> {
+        self.alive()?;
         self.calls.changes = self.calls.changes.saturating_add(1);
         self.faults.next(CallKind::Change)
     }
@@ -290,7 +308,7 @@ impl Vfs for Disk {
         let inode = match state.inode_of(&path) {
             Ok(inode) if mode == OpenMode::Create => {
                 state.contents.insert(inode, Arc::default());
-                state.record(Effect::Cut(inode));
+                state.record(Effect::Resize(inode, 0));
                 inode
             }
             Err(_) if mode == OpenMode::Create => state.make(path),
@@ -336,7 +354,7 @@ impl Vfs for Disk {
         state.flush(false, |effect| match effect {
             Effect::MakeFolder(path) | Effect::Make(path, _) | Effect::Remove(path) => inside(path),
             Effect::Rename(_, to, _) => inside(to),
-            Effect::Cut(_) | Effect::Write { .. } | Effect::Flush => false,
+            Effect::Resize(..) | Effect::Write { .. } | Effect::Flush => false,
         });
         Ok(())
     }
@@ -411,6 +429,7 @@ impl VfsFile for OpenFile {
 
     fn write_at(&mut self, from: &[u8], offset: u64) -> io::Result<usize> {
         let mut state = self.disk.state();
+        state.alive()?;
         state.calls.changes = state.calls.changes.saturating_add(1);
         match state.faults.next(CallKind::Write) {
             Ok(injected) => {
@@ -429,13 +448,32 @@ impl VfsFile for OpenFile {
         }
     }
 
+    fn length(&mut self) -> io::Result<u64> {
+        let mut state = self.disk.state();
+        state.calls.reads = state.calls.reads.saturating_add(1);
+        state.faults.next(CallKind::Look)?;
+        let content = state.contents.get(&self.inode);
+        Ok(content.map_or(0, |content| content.len() as u64))
+    }
+
+    fn resize(&mut self, bytes: u64) -> io::Result<()> {
+        let bytes = usize::try_from(bytes).map_err(io::Error::other)?;
+        let mut state = self.disk.state();
+        state.change()?;
+        let content = state.contents.entry(self.inode).or_default();
+        Arc::make_mut(content).resize(bytes, 0);
+        state.record(Effect::Resize(self.inode, bytes));
+        Ok(())
+    }
+
     fn flush(&mut self) -> io::Result<()> {
         let inode = self.inode;
         let mut state = self.disk.state();
+        state.alive()?;
         state.calls.file_flushes = state.calls.file_flushes.saturating_add(1);
         let injected = state.faults.next(CallKind::FileFlush);
         state.flush(injected.is_err(), |effect| match effect {
-            Effect::Write { inode: of, .. } | Effect::Cut(of) => *of == inode,
+            Effect::Write { inode: of, .. } | Effect::Resize(of, _) => *of == inode,
             _ => false,
         });
         injected.map(drop)

@@ -94,9 +94,9 @@ impl FilesStore {
                 .or(record_of(name, MARKER_SUFFIX))
                 .is_some()
         };
-        let (mut folder, entries) = Folder::open(vfs, path, StoreKind::Files, of_files)?;
+        let (mut folder, entries) = Folder::open(vfs, path, StoreKind::Files.name(), of_files)?;
         if folder.settings.is_none() {
-            folder.mark_kind(StoreKind::Files, "")?;
+            folder.mark_kind(StoreKind::Files.name(), "")?;
         }
         let mut store = Self {
             folder,

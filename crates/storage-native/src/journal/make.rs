@@ -61,7 +61,7 @@ pub(super) fn make(folder: &mut Folder, keys: &Keys, made: Made) -> Result<(), S
     SnapshotWriter::create(folder.vfs.as_ref(), temp, keys.clone(), header, 0)?.finish()?;
     folder.rename_temp(&name)?;
     folder.flush()?;
-    folder.mark_kind(StoreKind::Journal, &made.settings())
+    folder.mark_kind(StoreKind::Journal.name(), &made.settings())
 }
 
 /// A folder without a `kind` file may hold what a making that was cut short left: segments of

@@ -27,7 +27,7 @@ pub(super) fn open(
     config: JournalConfig,
 ) -> Result<JournalStore, StoreError> {
     let of_files = |name: &str| record_of(name, "").is_some();
-    let (mut folder, entries) = Folder::open(vfs, path, StoreKind::Journal, of_files)?;
+    let (mut folder, entries) = Folder::open(vfs, path, StoreKind::Journal.name(), of_files)?;
     let keys = Keys::new();
     let made = match &folder.settings {
         Some(settings) => Made::from_settings(settings).ok_or_else(|| StoreError::WrongKind {

@@ -114,6 +114,19 @@ pub trait VfsFile: fmt::Debug + Send {
     /// As the platform says, `Interrupted` among them.
     fn write_at(&mut self, from: &[u8], offset: u64) -> io::Result<usize>;
 
+    /// How many bytes the file has.
+    ///
+    /// # Errors
+    /// As the platform says.
+    fn length(&mut self) -> io::Result<u64>;
+
+    /// Gives the file this length: cuts what is over, and fills what is missing with zeros.
+    /// Durable only after [`flush`](Self::flush).
+    ///
+    /// # Errors
+    /// As the platform says.
+    fn resize(&mut self, bytes: u64) -> io::Result<()>;
+
     /// Makes what was written, and the file's length, durable on the device.
     ///
     /// # Errors

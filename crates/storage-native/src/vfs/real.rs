@@ -83,6 +83,14 @@ impl VfsFile for RealFile {
         platform::write_at(&self.0, from, offset)
     }
 
+    fn length(&mut self) -> io::Result<u64> {
+        Ok(self.0.metadata()?.len())
+    }
+
+    fn resize(&mut self, bytes: u64) -> io::Result<()> {
+        self.0.set_len(bytes)
+    }
+
     fn flush(&mut self) -> io::Result<()> {
         platform::flush(&self.0)
     }
