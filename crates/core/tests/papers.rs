@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use overlane_core::identity::{CLOCK_SKEW_MS, DELEGATION_TTL_DEFAULT_MS, DELEGATION_TTL_MAX_MS};
 use overlane_core::replay::record::*;
 use overlane_core::replay::*;
+use overlane_core::ring::bounds::*;
 use overlane_core::signal::{OFFER_GUARD_MAX, SIGNAL_TTL_DEFAULT_MS, SIGNAL_TTL_MAX_MS};
 use overlane_core::transaction::{HOP_BUDGET_MAX, PROOF_TTL_DEFAULT_MS, PROOF_TTL_MAX_MS};
 use overlane_core::wire::bounds::*;
@@ -138,7 +139,7 @@ macro_rules! named {
 #[test]
 fn the_page_tells_every_bound_as_it_is() {
     let page = page();
-    let sections: [(&str, Vec<(&str, u64)>); 6] = [
+    let sections: [(&str, Vec<(&str, u64)>); 7] = [
         (
             "## Bytes",
             named![FRAME_MAX_BYTES, CONTROL_FRAME_MAX_BYTES, DEPTH_MAX],
@@ -208,6 +209,32 @@ fn the_page_tells_every_bound_as_it_is() {
                 SIGNAL_TTL_DEFAULT_MS,
                 SIGNAL_TTL_MAX_MS,
                 OFFER_GUARD_MAX,
+            ],
+        ),
+        (
+            "## The ring",
+            named![
+                SUCCESSORS_KEPT,
+                FINGER_SLOTS,
+                CONNECTIONS_MAX,
+                STABILISE_MS,
+                STABILISE_QUICK_MS,
+                REQUEST_MS,
+                NEIGHBOUR_TRIES,
+                REQUESTS_MAX,
+                OWN_REQUESTS,
+                LOOKUP_STEPS_MAX,
+                CANDIDATES_PER_ROUND,
+                SILENT_MAX,
+                SILENT_MS,
+                FOUND_BY_MAX,
+                CONNECTS_MAX,
+                CONNECT_AGAIN_MS,
+                CONNECT_AGAIN_MAX_MS,
+                CONNECT_MS,
+                PREDECESSOR_DIALS_MS,
+                DECLINE_CODE_MAX_BYTES,
+                LATE_MAX,
             ],
         ),
     ];

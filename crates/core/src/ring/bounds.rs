@@ -20,7 +20,7 @@ pub const STABILISE_MS: u64 = 15_000;
 pub const STABILISE_QUICK_MS: u64 = 1_000;
 
 /// A pause is longer by at most this part of itself, so that nodes do not move in step.
-pub const JITTER_PART: u64 = 5;
+pub(super) const JITTER_PART: u64 = 5;
 
 /// How long an answer is waited for.
 pub const REQUEST_MS: u64 = 5_000;
@@ -41,7 +41,7 @@ pub const LOOKUP_STEPS_MAX: u8 = 64;
 pub const CANDIDATES_PER_ROUND: u8 = 64;
 
 /// Rounds between two lookups of this node's own place by way of another peer.
-pub const SELF_CHECK_ROUNDS: u64 = 2;
+pub(super) const SELF_CHECK_ROUNDS: u64 = 2;
 
 /// Nodes that were named and did not answer, remembered so that they are not asked again at once.
 pub const SILENT_MAX: usize = 64;

@@ -4,6 +4,7 @@
 //! the node that was asked signed it and its request is open. Source: protocol decision 7.
 
 use super::bounds::{DECLINE_CODE_MAX_BYTES, SUCCESSORS_KEPT};
+use crate::fault::{Coded, Fault};
 use crate::ids::{Did, TransactionDigest};
 use crate::wire::bounds::SIGNAL_MAX_BYTES;
 use crate::wire::cbor::{CborError, CborReason, Decode, Encode, Reader, Writer, from_slice};
@@ -138,14 +139,17 @@ pub enum WhyUnreachable {
     Congested = 2,
 }
 
-impl WhyUnreachable {
-    /// The code of the refusal at the node where the route ended.
-    pub const fn code(self) -> &'static str {
+impl Coded for WhyUnreachable {
+    fn code(&self) -> &'static str {
         match self {
             Self::NoRoute => "route/destination_unreachable",
             Self::HopBudget => "route/hop_budget",
             Self::Congested => "route/congested",
         }
+    }
+
+    fn fault(&self) -> Fault {
+        Fault::Unreachable
     }
 }
 

@@ -5,6 +5,7 @@
 mod links;
 mod local;
 mod messages;
+mod ring;
 
 use overlane_core::Fault;
 use serde::Serialize;
@@ -38,7 +39,12 @@ const THEIRS: &str = "nothing here: an honest node sends no such thing; if the o
 const COMMAND: &str = "{overlane}";
 
 fn entries() -> impl Iterator<Item = &'static Entry> {
-    let areas = [local::ENTRIES, links::ENTRIES, messages::ENTRIES];
+    let areas = [
+        local::ENTRIES,
+        links::ENTRIES,
+        messages::ENTRIES,
+        ring::ENTRIES,
+    ];
     areas.into_iter().flatten()
 }
 

@@ -1,0 +1,61 @@
+//! What goes wrong on the way to nodes that are not linked here: the ring and its routes.
+
+use super::{Entry, NOTHING, THEIRS, entry};
+
+pub(super) const ENTRIES: &[Entry] = &[
+    entry(
+        "ring/declined",
+        "The node takes no link from this one now, and says why.",
+        "messages go through other nodes meanwhile; see `{overlane} explain` on the code it gave",
+    ),
+    entry(
+        "ring/disordered",
+        "A node named neighbours that are not in the order of the ring.",
+        THEIRS,
+    ),
+    entry(
+        "ring/malformed",
+        "A control message of the ring is not in its one form.",
+        THEIRS,
+    ),
+    entry(
+        "ring/no_answer",
+        "The node that was asked gave no answer in time.",
+        "see that it runs and is on this network; `{overlane} route DID` shows how far messages come",
+    ),
+    entry(
+        "ring/no_progress",
+        "A node answered a lookup with one that is no nearer to the place.",
+        THEIRS,
+    ),
+    entry(
+        "ring/other_answer",
+        "A node answered with something else than it was asked.",
+        THEIRS,
+    ),
+    entry(
+        "ring/too_many_requests",
+        "As many requests of this node wait for their answers as may.",
+        "wait for one of them",
+    ),
+    entry(
+        "ring/unasked",
+        "A node answered what it was not asked, or twice.",
+        THEIRS,
+    ),
+    entry(
+        "route/congested",
+        "The next hop's lane is full of what others send.",
+        "send again later",
+    ),
+    entry(
+        "route/destination_unreachable",
+        "The route ends: no linked peer is nearer to the destination.",
+        "the destination may be down, or not on this ring: `{overlane} route DID` shows how far messages come",
+    ),
+    entry(
+        "route/hop_budget",
+        "The message took as many hops as it may, and has not arrived.",
+        NOTHING,
+    ),
+];
