@@ -6,11 +6,14 @@
 //! in a browser.
 
 pub mod fault;
+pub mod group;
 pub mod identity;
 pub mod ids;
 pub mod lane;
+pub mod mail;
 pub mod replay;
 pub mod ring;
+pub mod seal;
 pub mod signal;
 pub mod store;
 pub mod transaction;

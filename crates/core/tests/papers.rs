@@ -11,10 +11,13 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use overlane_core::group::*;
 use overlane_core::identity::{CLOCK_SKEW_MS, DELEGATION_TTL_DEFAULT_MS, DELEGATION_TTL_MAX_MS};
+use overlane_core::mail::*;
 use overlane_core::replay::record::*;
 use overlane_core::replay::*;
 use overlane_core::ring::bounds::*;
+use overlane_core::seal::{CARD_TTL_MAX_MS, SEALED_OVERHEAD_BYTES};
 use overlane_core::signal::{OFFER_GUARD_MAX, SIGNAL_TTL_DEFAULT_MS, SIGNAL_TTL_MAX_MS};
 use overlane_core::transaction::{HOP_BUDGET_MAX, PROOF_TTL_DEFAULT_MS, PROOF_TTL_MAX_MS};
 use overlane_core::wire::bounds::*;
@@ -139,7 +142,7 @@ macro_rules! named {
 #[test]
 fn the_page_tells_every_bound_as_it_is() {
     let page = page();
-    let sections: [(&str, Vec<(&str, u64)>); 7] = [
+    let sections: [(&str, Vec<(&str, u64)>); 8] = [
         (
             "## Bytes",
             named![FRAME_MAX_BYTES, CONTROL_FRAME_MAX_BYTES, DEPTH_MAX],
@@ -209,6 +212,23 @@ fn the_page_tells_every_bound_as_it_is() {
                 SIGNAL_TTL_DEFAULT_MS,
                 SIGNAL_TTL_MAX_MS,
                 OFFER_GUARD_MAX,
+            ],
+        ),
+        (
+            "## Sealing, mail and groups",
+            named![
+                SEALED_OVERHEAD_BYTES,
+                CARD_TTL_MAX_MS,
+                MAIL_DATA_MAX_BYTES,
+                HELD_MAIL_MAX_BYTES,
+                MAIL_LIFE_DEFAULT_MS,
+                REMOVAL_DIGESTS_MAX,
+                GROUP_MEMBERS_MAX,
+                GROUP_HOSTS_MAX,
+                ROSTER_TTL_MAX_MS,
+                WRAPPED_KEY_MAX_BYTES,
+                POST_BODY_MAX_BYTES,
+                POST_MAX_BYTES,
             ],
         ),
         (

@@ -109,6 +109,15 @@ impl Account {
         self.key.did()
     }
 
+    /// The X25519 scalar of an Ed25519 account: what opens what is sealed to its key.
+    pub(crate) fn x25519_scalar(&self) -> Option<Zeroizing<[u8; 32]>> {
+        let keypair = self.keypair.clone().try_into_ed25519().ok()?;
+        let secret = keypair.secret();
+        let seed = Zeroizing::new(<[u8; 32]>::try_from(secret.as_ref()).ok()?);
+        let key = ed25519_dalek::SigningKey::from_bytes(&seed);
+        Some(Zeroizing::new(key.to_scalar_bytes()))
+    }
+
     pub(super) fn sign(&self, transcript: &[u8; 32]) -> Result<Vec<u8>, KeyError> {
         self.keypair
             .sign(transcript)
@@ -217,6 +226,14 @@ impl AccountKey {
     /// The same key as libp2p names it.
     pub fn peer_id(&self) -> PeerId {
         self.peer
+    }
+
+    /// The X25519 form of an Ed25519 key.
+    pub(crate) fn x25519(&self) -> Option<[u8; 32]> {
+        match &self.inner {
+            Inner::Ed25519(key) => Some(key.to_montgomery().to_bytes()),
+            Inner::Secp256k1(_) => None,
+        }
     }
 
     /// The key's own bytes: 32 for Ed25519, 33 (compressed) for secp256k1.

@@ -18,6 +18,7 @@ mod delegation;
 mod did_key;
 mod life;
 mod signer;
+mod statement;
 #[cfg(test)]
 mod vectors;
 mod verified;
@@ -31,6 +32,7 @@ pub use delegation::{
 pub use libp2p_identity::PeerId;
 pub use life::{CLOCK_SKEW_MS, Life, LifeError};
 pub use signer::{OtherDelegatee, Signer};
+pub use statement::{Statement, StatementError, StatementReason, Subject};
 pub use verified::{Checked, Verified, VerifyContext};
 
 pub(crate) use verified::sealed;

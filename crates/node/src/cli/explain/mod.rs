@@ -4,6 +4,7 @@
 
 mod links;
 mod local;
+mod mail;
 mod messages;
 mod ring;
 
@@ -42,6 +43,7 @@ fn entries() -> impl Iterator<Item = &'static Entry> {
     let areas = [
         local::ENTRIES,
         links::ENTRIES,
+        mail::ENTRIES,
         messages::ENTRIES,
         ring::ENTRIES,
     ];

@@ -1,0 +1,112 @@
+//! What goes wrong with sealed messages, mail and groups.
+
+use super::{Entry, NOTHING, THEIRS, entry};
+
+pub(super) const ENTRIES: &[Entry] = &[
+    entry(
+        "group/does_not_open",
+        "A post of a group does not open under the key of its epoch.",
+        THEIRS,
+    ),
+    entry(
+        "group/malformed",
+        "Neither a post nor a roster of a group.",
+        THEIRS,
+    ),
+    entry(
+        "group/no_key",
+        "A post is sealed under a key that this member was not given: it was written before it joined, or after it left.",
+        NOTHING,
+    ),
+    entry(
+        "group/not_a_member",
+        "An account that the group's roster does not list wrote to it, or asked for its key.",
+        "ask the group's owner for an invitation",
+    ),
+    entry(
+        "group/old_revision",
+        "A roster that is not newer than the one in force.",
+        NOTHING,
+    ),
+    entry(
+        "group/other_group",
+        "A post or a roster of another group than the one asked about.",
+        THEIRS,
+    ),
+    entry(
+        "group/over_bound",
+        "A group has too many members or hosts, or a post is too long.",
+        "the message names the bound; split the group or the post",
+    ),
+    entry("mail/malformed", "Bytes that are no held mail.", THEIRS),
+    entry(
+        "mail/not_application",
+        "Only application messages are held for those who are away.",
+        "send it again when the other one is there",
+    ),
+    entry(
+        "mail/not_sealed",
+        "A message that its holders could read is not held.",
+        "seal it: messages to one destination are, unless asked otherwise",
+    ),
+    entry(
+        "mail/other_transaction",
+        "A holder's proof stands beside another mail than the one it is of.",
+        THEIRS,
+    ),
+    entry(
+        "mail/too_large",
+        "A message is larger than what is held for one who is away.",
+        "the message names the bound; send less at once",
+    ),
+    entry(
+        "mail/wrong_destination",
+        "Mail was put into the inbox of another than its destination.",
+        THEIRS,
+    ),
+    entry(
+        "seal/does_not_open",
+        "A sealed message does not open: it was sealed to another key, or for another origin or network, or changed on the way.",
+        "if the other one's account or card is new, have it sent again",
+    ),
+    entry(
+        "seal/malformed",
+        "Bytes that are no sealed message.",
+        THEIRS,
+    ),
+    entry(
+        "seal/not_a_message",
+        "What was sealed is no application message.",
+        THEIRS,
+    ),
+    entry(
+        "seal/too_large",
+        "A message does not fit a transaction once it is sealed.",
+        "the message names the bound; send less at once",
+    ),
+    entry(
+        "seal/weak_key",
+        "A sealing key under which everyone could read.",
+        "ask its owner for another contact card",
+    ),
+    entry(
+        "statement/bad_signature",
+        "A signed statement is not by the account it names.",
+        THEIRS,
+    ),
+    entry(
+        "statement/expired",
+        "A contact card, a hold proof, a removal or a roster is over.",
+        "ask for a newer one",
+    ),
+    entry(
+        "statement/from_the_future",
+        "A signed statement was issued later than this node's clock says it is.",
+        "compare the two clocks",
+    ),
+    entry(
+        "statement/life_too_long",
+        "A signed statement asks for a longer life than its kind may have.",
+        THEIRS,
+    ),
+];
