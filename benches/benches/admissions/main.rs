@@ -66,11 +66,13 @@ fn engine(c: &mut Criterion) {
     });
     group.bench_function("encode_delta/64", |bencher| {
         let mut admissions = Admissions::new();
+        let mut deltas = Vec::new();
         bencher.iter(|| {
             admissions.round(64, |batch| {
+                deltas.clear();
                 for change in &batch.changes {
                     if let Effect::Write(image) = &change.effect {
-                        black_box(image.delta());
+                        black_box(image.delta_into(&mut deltas));
                     }
                 }
                 Ok(())

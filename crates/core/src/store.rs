@@ -66,12 +66,29 @@ pub trait Image: fmt::Debug + Send + Sync {
         0
     }
 
-    /// What changed since the value that the last batch left under the same name; `None` where
-    /// there was none, or where the whole record is the shorter way to say it. The owner of the
+    /// Appends what changed since the value that the last batch left under the same name, and
+    /// tells which versions the change leads between; `None`, and nothing appended, where there
+    /// was none, or where the whole record is the shorter way to say it. The owner of the
     /// records brings a delta and a whole record together (`replay::record::apply`).
-    fn delta(&self) -> Option<Delta> {
+    fn delta_into(&self, _into: &mut Vec<u8>) -> Option<Step> {
         None
     }
+
+    /// The same in bytes of its own.
+    fn delta(&self) -> Option<Delta> {
+        let mut bytes = Vec::new();
+        let Step { from, to } = self.delta_into(&mut bytes)?;
+        Some(Delta { from, to, bytes })
+    }
+}
+
+/// The versions that a change leads between.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Step {
+    /// The version it applies to, and to no other.
+    pub from: u64,
+    /// The version it leads to.
+    pub to: u64,
 }
 
 /// A record's change from one version to the next.

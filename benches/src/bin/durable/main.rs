@@ -4,8 +4,8 @@
 //! Each row keeps `in_flight` admissions waiting: they share a batch, and the next ones start
 //! when it is durable, each on another of 16,384 streams whose records are full. A store is
 //! given what the replay engine gives it: a whole record of about 1.2 KB, and for those that
-//! can use it the delta of about 60 bytes. Rates are of the whole loop, latencies of the wait
-//! for durability.
+//! can use it the delta of about 60 bytes. Rates and latencies are of the time in the store:
+//! making the load is no store's work. Processor time is the whole process's, the load's too.
 
 mod device;
 mod stores;
@@ -35,6 +35,9 @@ struct Args {
     /// Only these stores.
     #[arg(long, value_enum)]
     store: Vec<Kind>,
+    /// Only these numbers of admissions in flight.
+    #[arg(long, value_name = "N")]
+    in_flight: Vec<usize>,
     /// One JSON object a row.
     #[arg(long)]
     json: bool,
@@ -47,6 +50,8 @@ struct Row {
     per_second: f64,
     p50_ms: f64,
     p99_ms: f64,
+    /// Processor time of the whole process, kernel and the store's own threads included.
+    cpu_us: f64,
     batches: u64,
     /// Flushes that the device counted meanwhile, where it counts them.
     device_flushes: Option<u64>,
@@ -58,6 +63,10 @@ fn main() -> anyhow::Result<()> {
         true => Kind::ALL.to_vec(),
         false => args.store.clone(),
     };
+    let in_flights = match args.in_flight.is_empty() {
+        true => IN_FLIGHT.to_vec(),
+        false => args.in_flight.clone(),
+    };
     std::fs::create_dir_all(&args.dir)
         .with_context(|| format!("cannot make {}", args.dir.display()))?;
     if !args.json {
@@ -66,13 +75,13 @@ fn main() -> anyhow::Result<()> {
             Workload::record_bytes()
         );
         println!(
-            "{:<20} {:>9} {:>12} {:>10} {:>10}",
-            "store", "in flight", "per second", "p50 ms", "p99 ms"
+            "{:<20} {:>9} {:>12} {:>10} {:>10} {:>8}",
+            "store", "in flight", "per second", "p50 ms", "p99 ms", "cpu us"
         );
     }
     let mut rows = Vec::new();
     for kind in kinds {
-        for in_flight in IN_FLIGHT {
+        for in_flight in in_flights.iter().copied() {
             let row = measure(&args, kind, in_flight)
                 .with_context(|| format!("{} with {in_flight} in flight", kind.name()))?;
             show(&args, &row);
@@ -96,6 +105,7 @@ fn measure(args: &Args, kind: Kind, in_flight: usize) -> anyhow::Result<Row> {
     let flushes = device::flushes(folder.path());
     let limit = Duration::from_secs_f64(args.seconds);
     let started = Instant::now();
+    let cpu_before = cpu();
     let mut waits = Vec::new();
     while started.elapsed() < limit {
         let batch = workload.next_batch(in_flight);
@@ -103,7 +113,7 @@ fn measure(args: &Args, kind: Kind, in_flight: usize) -> anyhow::Result<Row> {
         store.write(&batch)?;
         waits.push(asked.elapsed());
     }
-    let elapsed = started.elapsed();
+    let cpu = cpu().saturating_sub(cpu_before);
     let device_flushes = device::flushes(folder.path())
         .zip(flushes)
         .map(|(after, before)| after.saturating_sub(before));
@@ -115,12 +125,15 @@ fn measure(args: &Args, kind: Kind, in_flight: usize) -> anyhow::Result<Row> {
         );
     }
     waits.sort_unstable();
+    let in_store: Duration = waits.iter().sum();
+    let admissions = batches as f64 * in_flight as f64;
     Ok(Row {
         kind,
         in_flight,
-        per_second: batches as f64 * in_flight as f64 / elapsed.as_secs_f64(),
+        per_second: admissions / in_store.as_secs_f64(),
         p50_ms: percentile(&waits, 0.50),
         p99_ms: percentile(&waits, 0.99),
+        cpu_us: cpu.as_secs_f64() * 1e6 / admissions,
         batches,
         device_flushes,
     })
@@ -131,6 +144,15 @@ fn warm_up(store: &mut dyn Store, workload: &mut Workload, in_flight: usize) -> 
         store.write(&workload.next_batch(in_flight))?;
     }
     Ok(())
+}
+
+/// The processor time that this process has used.
+fn cpu() -> Duration {
+    let used = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    Duration::new(
+        used.tv_sec.try_into().unwrap_or_default(),
+        used.tv_nsec.try_into().unwrap_or_default(),
+    )
 }
 
 fn percentile(sorted: &[Duration], share: f64) -> f64 {
@@ -146,6 +168,7 @@ fn show(args: &Args, row: &Row) {
             "per_second": row.per_second,
             "p50_ms": row.p50_ms,
             "p99_ms": row.p99_ms,
+            "cpu_us": row.cpu_us,
             "batches": row.batches,
             "device_flushes": row.device_flushes,
         });
@@ -153,12 +176,13 @@ fn show(args: &Args, row: &Row) {
         return;
     }
     println!(
-        "{:<20} {:>9} {:>12.0} {:>10.3} {:>10.3}",
+        "{:<20} {:>9} {:>12.0} {:>10.3} {:>10.3} {:>8.2}",
         row.kind.name(),
         row.in_flight,
         row.per_second,
         row.p50_ms,
-        row.p99_ms
+        row.p99_ms,
+        row.cpu_us
     );
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use overlane_core::store::{Change, Delta, Effect, Image, RecordName};
+use overlane_core::store::{Change, Effect, Image, RecordName, Step};
 use overlane_core::wire::cbor::Writer;
 
 /// How many streams the admissions are spread over.
@@ -114,7 +114,7 @@ impl Image for Admitted {
         self.stream.version
     }
 
-    fn delta(&self) -> Option<Delta> {
+    fn delta_into(&self, into: &mut Vec<u8>) -> Option<Step> {
         let Stream {
             version,
             high,
@@ -123,15 +123,12 @@ impl Image for Admitted {
         } = &self.stream;
         let slot = (high % SLOTS as u64) as usize;
         let from = version.checked_sub(1).filter(|from| *from > 0)?;
-        let mut writer = Writer::new();
+        let mut writer = Writer::append(std::mem::take(into));
         writer.array(2).uint(from).array(1).array(5).uint(0);
         writer.uint(*high).bytes(window.get(slot)?);
         writer.uint(1_700_000_000_000).boolean(false);
-        Some(Delta {
-            from,
-            to: *version,
-            bytes: writer.into_bytes(),
-        })
+        *into = writer.into_bytes();
+        Some(Step { from, to: *version })
     }
 }
 

@@ -8,7 +8,7 @@ use super::cell::CellKind;
 use super::checkpoint::Old;
 use super::frame::FrameKind;
 use super::snapshot::{self, Block, BlockReader};
-use super::table::{Entry, Place};
+use super::table::{Entry, Frozen, Place};
 use super::{JournalStore, bad::Bad};
 use crate::admin::{Cleared, StoreAdmin, StoreSummary};
 use crate::folder::StoreKind;
@@ -31,7 +31,7 @@ impl StoreAdmin for JournalStore {
         let entry = self.table.entry(name);
         let entry = entry.ok_or(StoreError::UnknownRecord { name })?.clone();
         let mut reader = self.block_reader()?;
-        Ok(read_entry(&mut reader, &entry).0)
+        Ok(read_entry(&mut reader, name, &entry).0)
     }
 
     fn clear(&mut self, name: RecordName) -> Result<Cleared, StoreError> {
@@ -39,7 +39,7 @@ impl StoreAdmin for JournalStore {
         let entry = self.table.entry(name);
         let entry = entry.ok_or(StoreError::UnknownRecord { name })?.clone();
         let cleared = self.block_reader().and_then(|mut reader| {
-            let (found, kept) = read_entry(&mut reader, &entry);
+            let (found, kept) = read_entry(&mut reader, name, &entry);
             let file = self.set_aside(name, entry.version, &kept)?;
             Ok((found, file))
         });
@@ -72,7 +72,7 @@ impl JournalStore {
         let mut reader = self.block_reader()?;
         let records = self.table.freeze().into_iter();
         let records = records
-            .map(|frozen| (frozen.name, read_entry(&mut reader, &frozen.entry).0))
+            .map(|Frozen { name, entry }| (name, read_entry(&mut reader, name, &entry).0))
             .collect();
         Ok(Scan { records })
     }
@@ -90,7 +90,7 @@ impl JournalStore {
 }
 
 /// What is found of a record, and the bytes that are left of it.
-fn read_entry(reader: &mut BlockReader, entry: &Entry) -> (Found, Vec<u8>) {
+fn read_entry(reader: &mut BlockReader, name: RecordName, entry: &Entry) -> (Found, Vec<u8>) {
     let of_bad = |bad: &Bad| (bad.found(), bad.kept.clone());
     match &entry.place {
         Place::Bad(bad) => of_bad(bad),
@@ -98,7 +98,7 @@ fn read_entry(reader: &mut BlockReader, entry: &Entry) -> (Found, Vec<u8>) {
             let whole = image.whole();
             (Found::Bytes(whole.clone()), whole)
         }
-        Place::Snapshot(listed) => match reader.read(listed) {
+        Place::Snapshot(spot) => match reader.read(&spot.listed(name)) {
             Block::Whole(bytes) => (Found::Bytes(bytes.clone()), bytes),
             Block::Bad(bad) => of_bad(&bad),
         },

@@ -102,7 +102,7 @@ impl Checkpoint {
             let block = match &entry.place {
                 Place::Image(image) => Block::Whole(image.whole()),
                 Place::Bad(bad) => Block::Bad(Bad::clone(bad)),
-                Place::Snapshot(listed) => self.reader.read(listed),
+                Place::Snapshot(spot) => self.reader.read(&spot.listed(name)),
             };
             if let Block::Bad(bad) = &block {
                 self.keep_old |= bad.kind == BadKind::Unreadable && bad.kept.is_empty();

@@ -10,7 +10,7 @@
 
 use overlane_core::store::RecordName;
 
-use super::cell::{self, CELL_OVERHEAD_BYTES, Cell, CellKind};
+use super::cell::{CELL_OVERHEAD_BYTES, Cell, CellKind, CellMaker};
 use super::fields::{CHECK_BYTES, HASH_BYTES, Keys, NAME_BYTES, Put, Take, check};
 
 /// What a device writes whole, and what a flush never rewrites.
@@ -94,6 +94,7 @@ pub(super) enum Piece {
 pub(super) struct FrameWriter {
     keys: Keys,
     names: Vec<(RecordName, u32, u32)>,
+    maker: CellMaker,
     cells: Vec<u8>,
     bytes: Vec<u8>,
 }
@@ -103,6 +104,7 @@ impl FrameWriter {
         Self {
             keys,
             names: Vec::new(),
+            maker: CellMaker::default(),
             cells: Vec::new(),
             bytes: Vec::new(),
         }
@@ -134,27 +136,20 @@ impl FrameWriter {
 
     pub(super) fn push(&mut self, name: RecordName, head: (CellKind, u64, u64), bytes: &[u8]) {
         let start = self.cells.len();
-        cell::put(&self.keys, name, head, bytes, &mut self.cells);
-        self.named(name, start);
-    }
-
-    pub(super) fn push_cell(&mut self, name: RecordName, cell: &Cell) {
-        let start = self.cells.len();
-        cell.put(&self.keys, name, &mut self.cells);
-        self.named(name, start);
-    }
-
-    fn named(&mut self, name: RecordName, start: usize) {
+        let Self {
+            keys, maker, cells, ..
+        } = self;
+        maker.put(keys, name, head, bytes, cells);
         let length = self.cells.len().saturating_sub(start);
         self.names.push((name, narrow(start), narrow(length)));
     }
 
     /// The frame's names, for the next one to repeat.
-    pub(super) fn names(&self) -> Vec<RecordName> {
-        self.names.iter().map(|(name, ..)| *name).collect()
+    pub(super) fn names(&self) -> impl Iterator<Item = RecordName> {
+        self.names.iter().map(|(name, ..)| *name)
     }
 
-    /// The frame's bytes and its hash.
+    /// The frame's bytes and its hash. What was gathered stays until it is cleared.
     pub(super) fn finish(&mut self, head: &Head, witnesses: &[RecordName]) -> (&[u8], [u8; 32]) {
         let blocks = blocks_of(self.names.len(), witnesses.len(), self.cells.len());
         let out = &mut self.bytes;
@@ -200,7 +195,6 @@ impl FrameWriter {
         out.raw(&tail_check);
         let hash = *blake3::keyed_hash(&self.keys.frame, out).as_bytes();
         out.raw(&hash);
-        self.clear();
         (&self.bytes, hash)
     }
 }

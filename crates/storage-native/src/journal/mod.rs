@@ -24,12 +24,13 @@ mod open;
 mod recover;
 mod segment;
 mod snapshot;
+mod stage;
 mod table;
 
 use std::path::Path;
 use std::sync::Arc;
 
-use overlane_core::store::{Change, Effect, Image, RecordName, RecordStore, Scan, StoreError};
+use overlane_core::store::{Change, RecordName, RecordStore, Scan, StoreError};
 
 use overlane_core::replay::record;
 
@@ -37,12 +38,12 @@ use crate::RECORD_BYTES_MAX;
 use crate::folder::Folder;
 use crate::mutant::broken;
 use crate::vfs::Vfs;
-use cell::CellKind;
 use checkpoint::{Checkpoint, Done, Old, Running};
 use fields::{HASH_BYTES, Keys};
 use frame::{BLOCK_BYTES, FrameKind, FrameWriter, Head};
 use segment::Segments;
 use snapshot::Header;
+use stage::{Stage, Staged};
 use table::{Entry, Place, Table};
 
 pub use checkpoint::Pace;
@@ -115,6 +116,7 @@ pub struct JournalStore {
     table: Table,
     segments: Segments,
     position: Position,
+    stage: Stage,
     writer: FrameWriter,
     snapshot: Old,
     running: Option<Running>,
@@ -137,17 +139,6 @@ struct Position {
     sealed: bool,
 }
 
-/// One change, encoded.
-struct Staged {
-    name: RecordName,
-    kind: CellKind,
-    old: u64,
-    new: u64,
-    bytes: Vec<u8>,
-    image: Option<Arc<dyn Image>>,
-    bytes_bound: u64,
-}
-
 impl JournalStore {
     /// Opens the store in this folder, and makes it if the folder has none.
     ///
@@ -168,111 +159,46 @@ impl JournalStore {
         self.checkpoint_now().map_err(|error| self.poison(error))
     }
 
-    /// Checks and encodes a batch. Nothing is written, so a refusal leaves the store as it was.
-    fn stage(&mut self, batch: &[Change]) -> Result<Vec<Staged>, StoreError> {
-        let mut staged = batch
-            .iter()
-            .map(|change| self.stage_one(change))
-            .collect::<Result<Vec<_>, _>>()?;
-        // A batch that takes several frames removes in the last of them (law removals-last).
-        staged.sort_by_key(|staged| staged.image.is_none());
-        let change: Vec<_> = staged
-            .iter()
-            .map(|staged| {
-                (
-                    staged.name,
-                    staged.image.as_ref().map(|_| staged.bytes_bound),
-                )
-            })
-            .collect();
-        self.table.check_change(&change, |index| {
-            let image = staged.get(index)?.image.as_ref()?;
-            Some(image.whole().len() as u64)
-        })?;
-        Ok(staged)
-    }
-
-    fn stage_one(&self, change: &Change) -> Result<Staged, StoreError> {
-        let name = change.name;
-        let entry = self.table.entry(name);
-        if matches!(entry, Some(entry) if matches!(entry.place, Place::Bad(_))) {
-            return Err(StoreError::BadRecord { name });
-        }
-        let old = entry.map_or(0, |entry| entry.version);
-        let Effect::Write(image) = &change.effect else {
-            return Ok(Staged {
-                name,
-                kind: CellKind::Remove,
-                old,
-                new: 0,
-                bytes: Vec::new(),
-                image: None,
-                bytes_bound: 0,
-            });
-        };
-        let delta = entry.and_then(|entry| {
-            let delta = image.delta().filter(|delta| delta.from == entry.version)?;
-            let bound = entry.bytes_bound.saturating_add(delta.bytes.len() as u64);
-            Some((CellKind::Delta, delta.to, delta.bytes, bound))
-        });
-        let (kind, new, bytes, bytes_bound) = delta.unwrap_or_else(|| {
-            let whole = image.whole();
-            let length = whole.len() as u64;
-            (CellKind::Whole, image.version(), whole, length)
-        });
-        let segment_bytes = self.segments.blocks().saturating_mul(BLOCK_BYTES);
-        let bytes_max = RECORD_BYTES_MAX.min(segment_bytes / SEGMENT_SHARE);
-        if bytes.len() > bytes_max {
-            return Err(StoreError::RecordTooLarge {
-                name,
-                bytes: bytes.len(),
-                bytes_max,
-            });
-        }
-        Ok(Staged {
-            name,
-            kind,
-            old,
-            new,
-            bytes,
-            image: Some(Arc::clone(image)),
-            bytes_bound,
-        })
-    }
-
     /// One frame and one flush, or as many as the batch needs where it outgrows a segment.
-    fn commit(&mut self, staged: Vec<Staged>) -> Result<(), StoreError> {
-        let mut in_frame = Vec::with_capacity(staged.len());
-        for staged in staged {
+    fn commit(&mut self, stage: &Stage, batch: &[Change]) -> Result<(), StoreError> {
+        let mut in_frame = stage.list();
+        let mut count = 0_usize;
+        for staged in stage.list() {
+            let bytes = stage.bytes(staged);
             let witnesses = self.position.names.len();
-            let blocks = self.writer.blocks_with(witnesses, staged.bytes.len());
+            let blocks = self.writer.blocks_with(witnesses, bytes.len());
             if blocks > self.segments.blocks() && !self.writer.is_empty() {
                 self.append(FrameKind::Batch)?;
-                self.settle(&mut in_frame);
+                let (appended, rest) = in_frame.split_at(count);
+                self.settle(appended, batch);
+                (in_frame, count) = (rest, 0);
             }
             let head = (staged.kind, staged.old, staged.new);
-            self.writer.push(staged.name, head, &staged.bytes);
-            in_frame.push(staged);
+            self.writer.push(staged.name, head, bytes);
+            count = count.saturating_add(1);
         }
         self.append(FrameKind::Batch)?;
-        self.settle(&mut in_frame);
+        self.settle(in_frame, batch);
         Ok(())
     }
 
     /// The table follows each frame, so that a checkpoint never covers more than it holds.
-    fn settle(&mut self, in_frame: &mut Vec<Staged>) {
-        for staged in in_frame.drain(..) {
-            let Some(image) = staged.image else {
+    fn settle(&mut self, in_frame: &[Staged], batch: &[Change]) {
+        for staged in in_frame {
+            let Some(image) = staged.image(batch) else {
                 self.table.remove(staged.name);
                 continue;
             };
             let entry = Entry {
                 version: staged.new,
                 stamp: self.position.number,
-                place: Place::Image(image),
+                place: Place::Image(Arc::clone(image)),
                 bytes_bound: staged.bytes_bound,
             };
-            self.table.put(staged.name, entry);
+            match staged.row {
+                Some(row) => self.table.put_at(row, entry),
+                None => self.table.put(staged.name, entry),
+            }
         }
     }
 
@@ -282,7 +208,6 @@ impl JournalStore {
         if !self.segments.has_room(blocks) {
             self.turn()?;
         }
-        let names = self.writer.names();
         let head = Head {
             kind,
             epoch: self.position.epoch,
@@ -294,7 +219,9 @@ impl JournalStore {
         self.segments.append(bytes, head.number)?;
         self.position.number = head.number;
         self.position.hash = hash;
-        self.position.names = names;
+        self.position.names.clear();
+        self.position.names.extend(self.writer.names());
+        self.writer.clear();
         self.position.sealed = kind == FrameKind::Seal;
         Ok(())
     }
@@ -395,11 +322,19 @@ impl RecordStore for JournalStore {
         self.refuse_poisoned()?;
         let harvested = self.harvest();
         harvested.map_err(|error| self.poison(error))?;
-        let staged = self.stage(batch)?;
-        if staged.is_empty() {
+        if batch.is_empty() {
             return Ok(());
         }
-        self.commit(staged).map_err(|error| self.poison(error))
+        let segment_bytes = self.segments.blocks().saturating_mul(BLOCK_BYTES);
+        let bytes_max = RECORD_BYTES_MAX.min(segment_bytes / SEGMENT_SHARE);
+        let mut stage = std::mem::take(&mut self.stage);
+        let filled = stage.fill(batch, &mut self.table, bytes_max);
+        let written = filled.and_then(|()| {
+            let committed = self.commit(&stage, batch);
+            committed.map_err(|error| self.poison(error))
+        });
+        self.stage = stage;
+        written
     }
 
     fn seal(&mut self) -> Result<(), StoreError> {

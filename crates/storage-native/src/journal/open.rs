@@ -14,7 +14,8 @@ use super::load::{Loaded, Record, Value};
 use super::make::{self, Made};
 use super::recover::{Found, Logged, Recovered};
 use super::segment::{SEGMENT_PREFIX, Segments};
-use super::snapshot::{self, BlockReader, Header, SNAPSHOT_PREFIX};
+use super::snapshot::{self, BlockReader, Header, SNAPSHOT_PREFIX, Spot};
+use super::stage::Stage;
 use super::table::{Entry, Place, Table};
 use super::{JournalConfig, JournalStore, Position};
 use crate::folder::{Folder, KIND_FILE, LOCK_FILE, StoreKind, TEMP_SUFFIX, is_cleared, record_of};
@@ -211,6 +212,7 @@ impl Opening {
         });
         let position = position_after(&self.header, last.as_ref(), recovered.epoch);
         let mut store = JournalStore {
+            stage: Stage::default(),
             writer: FrameWriter::new(self.keys.clone()),
             folder: self.folder,
             keys: self.keys,
@@ -313,7 +315,7 @@ fn entry_of(record: Record, covered: u64) -> Entry {
     let bytes_bound = record.bytes();
     let place = match (record.value, record.stamp, record.listed) {
         (Value::Bad(bad), ..) => Place::Bad(Arc::new(bad)),
-        (Value::Whole(_), None, Some(listed)) => Place::Snapshot(listed),
+        (Value::Whole(_), None, Some(listed)) => Place::Snapshot(Spot::of(&listed)),
         (Value::Whole(bytes), ..) => Place::Image(Arc::new(bytes)),
     };
     Entry {
@@ -341,10 +343,12 @@ impl JournalStore {
         let is_bad = |name: &RecordName| bad_cells.iter().any(|(bad, _)| bad == name);
         let carried = last.into_iter().flat_map(|last| last.cells);
         for (name, cell) in carried.filter(|(name, _)| !is_bad(name)) {
-            self.writer.push_cell(name, &cell);
+            let head = (cell.kind, cell.old, cell.new);
+            self.writer.push(name, head, &cell.bytes);
         }
         for (name, cell) in &bad_cells {
-            self.writer.push_cell(*name, cell);
+            let head = (cell.kind, cell.old, cell.new);
+            self.writer.push(*name, head, &cell.bytes);
         }
         let blocks = self.writer.blocks(self.position.names.len());
         let fits = blocks <= self.segments.blocks();

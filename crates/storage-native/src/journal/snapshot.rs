@@ -58,6 +58,42 @@ pub(super) struct Listed {
     pub(super) length: u32,
 }
 
+/// Where the record of a name that is known stands.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Spot {
+    version: u64,
+    offset: u64,
+    length: u32,
+    bad: Option<BadKind>,
+}
+
+impl Spot {
+    pub(super) const fn of(listed: &Listed) -> Self {
+        Self {
+            version: listed.version,
+            offset: listed.offset,
+            length: listed.length,
+            bad: listed.bad,
+        }
+    }
+
+    pub(super) const fn listed(self, name: RecordName) -> Listed {
+        let Self {
+            version,
+            offset,
+            length,
+            bad,
+        } = self;
+        Listed {
+            name,
+            version,
+            bad,
+            offset,
+            length,
+        }
+    }
+}
+
 /// What a block holds.
 #[derive(Debug)]
 pub(super) enum Block {

@@ -1,7 +1,7 @@
 //! Deltas of the suites: the bytes between a common beginning and a common end, under the hash
 //! of the value they apply to.
 
-use overlane_core::store::{Delta, Image};
+use overlane_core::store::{Image, Step};
 
 const HASH_BYTES: usize = 8;
 
@@ -35,11 +35,12 @@ impl Image for Spliced {
         self.version
     }
 
-    fn delta(&self) -> Option<Delta> {
-        Some(Delta {
-            from: self.version.checked_sub(1)?,
+    fn delta_into(&self, into: &mut Vec<u8>) -> Option<Step> {
+        let (from, delta) = (self.version.checked_sub(1)?, self.delta.as_ref()?);
+        into.extend_from_slice(delta);
+        Some(Step {
+            from,
             to: self.version,
-            bytes: self.delta.clone()?,
         })
     }
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::{CustodyEntry, FloorRecord, ForkRecord, ReceiverRecord, Record, SenderRecord};
 use crate::ids::TransactionDigest;
 use crate::replay::custody::CUSTODY_CAPACITY;
-use crate::store::{Delta, Image};
+use crate::store::{Image, Step};
 use crate::wire::cbor::{CborError, Decode, Encode, Reader, Writer, from_slice, to_vec};
 
 /// How many changes a delta lists at most; above it the whole record is written.
@@ -253,17 +253,14 @@ impl<R: Versioned + Encode + fmt::Debug + Send + Sync> Image for RecordImage<R> 
         self.record.version()
     }
 
-    fn delta(&self) -> Option<Delta> {
+    fn delta_into(&self, into: &mut Vec<u8>) -> Option<Step> {
         let to = self.record.version();
         let from = to.checked_sub(1).filter(|from| *from > 0)?;
         (1..=DELTA_OPS_MAX).contains(&self.ops.len()).then(|| {
-            let mut writer = Writer::new();
+            let mut writer = Writer::append(std::mem::take(into));
             writer.array(2).uint(from).list(&self.ops);
-            Delta {
-                from,
-                to,
-                bytes: writer.into_bytes(),
-            }
+            *into = writer.into_bytes();
+            Step { from, to }
         })
     }
 }
