@@ -245,6 +245,23 @@ fn cli_watch_ends_in_order_with_the_node() {
     }
 }
 
+/// Its host says that the killed peer's socket is closed, so it is not waited for as one whose
+/// datagrams may only be lost.
+#[test]
+fn cli_a_killed_peer_is_known_by_its_closed_socket() {
+    let mut pair = Pair::linked();
+    let mut watch = pair.here.start(["watch", "--events", "--json"]);
+    event(&mut watch, "watching");
+    pair.receiver.running.kill();
+    let down = event(&mut watch, "link_down");
+    assert_eq!(down["peer"], pair.receiver.did());
+    let reason = down["reason"].as_str().expect("words");
+    assert!(
+        reason.contains("its process ended without a word"),
+        "{reason}"
+    );
+}
+
 #[test]
 fn cli_what_is_private_is_private_under_any_umask() {
     let place = Place::new();

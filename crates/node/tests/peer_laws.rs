@@ -23,8 +23,8 @@ use overlane_core::wire::cbor::from_slice;
 use overlane_core::{Class, Coded, Did, NetworkId, TxId};
 use overlane_node::link::LinkId;
 use overlane_node::peer::{
-    DELEGATIONS_MAX, DISPATCH_QUEUE_MAX, Event, ORPHAN_FRAMES_MAX, PACE, PENDING_SENDS_MAX,
-    SendError,
+    BAD_ORIGINS, DELEGATIONS_MAX, DISPATCH_QUEUE_MAX, Event, ORPHAN_FRAMES_MAX, PACE,
+    PENDING_SENDS_MAX, SendError,
 };
 
 /// What one stream's application took, as the numbers that were sent.
@@ -441,6 +441,40 @@ fn who_passes_on_a_bad_transaction_keeps_its_link() {
     assert!(mesh.nodes[0].sent[&id].is_ok());
     assert_eq!(mesh.refusals(1), [("payload/bad_signature", 1)].into());
     assert_eq!(mesh.peer(1).links().count(), 1);
+}
+
+/// A carrier checks before it carries: one that passes on bad transactions without end makes this
+/// node check them for ever, and is cut; time gives an honest one its allowance back.
+#[test]
+fn law_a_link_that_passes_on_bad_transactions_without_end_is_cut() {
+    let now = Life {
+        issued_ms: START_MS,
+        ttl_ms: 600_000,
+    };
+    let burst = usize::try_from(BAD_ORIGINS.burst_messages).unwrap();
+    let run = |more: usize, pause_ms: u64| {
+        let mut mesh = Mesh::new(3, 29);
+        mesh.link(0, 1);
+        let to = mesh.nodes[1].did;
+        let hop = mesh.nodes[0].signer.clone();
+        let origin = mesh.nodes[2].signer.clone();
+        let bad = carried(&tampered(&frame(&origin, to, 1, now)), &hop, to);
+        for _ in 0..burst {
+            mesh.inject(0, 1, Class::Application, bad.clone());
+        }
+        mesh.settle();
+        mesh.pass(pause_ms);
+        for _ in 0..more {
+            mesh.inject(0, 1, Class::Application, bad.clone());
+        }
+        mesh.settle();
+        mesh.peer(1).counters().links_cut.clone()
+    };
+    assert!(run(0, 0).is_empty());
+    assert!(run(1, 1_000).is_empty());
+    let cut = [("payload/bad_origins", 1)].into();
+    assert_eq!(run(1, 0), cut);
+    assert_eq!(run(2, 1_000), cut);
 }
 
 #[test]

@@ -159,6 +159,7 @@ fn link(link: &LinkStatus) -> LinkReport {
         link: link.link.0,
         peer: link.peer.to_string(),
         dialed_url: link.dialed_url.clone(),
+        disturbed: link.disturbed,
     }
 }
 

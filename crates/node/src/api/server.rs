@@ -147,7 +147,8 @@ async fn send(State(daemon): Shared, asked: Asked<SendRequest>) -> Answer<SendRe
         },
     };
     daemon.wait_for(destination, asked.wait_ms).await;
-    Ok(receipt(daemon.node.send(destination, message).await?))
+    let sent = daemon.node.send(destination, message).await?;
+    Ok(daemon.receipt(sent))
 }
 
 async fn offer_again(
@@ -161,7 +162,8 @@ async fn offer_again(
         let destination = payload.transaction().destination();
         daemon.wait_for(destination, asked.wait_ms).await;
     }
-    Ok(receipt(daemon.node.offer_again(signed).await?))
+    let offered = daemon.node.offer_again(signed).await?;
+    Ok(daemon.receipt(offered))
 }
 
 async fn peers(State(daemon): Shared) -> Json<PeersReport> {
@@ -219,6 +221,20 @@ impl Daemon {
         }
     }
 
+    /// What is known of a send: also whether its link had gone quiet.
+    fn receipt(&self, receipt: Receipt) -> Json<SendReceipt> {
+        let to = receipt.stream.destination;
+        let mut links = self.node.links().into_iter();
+        let disturbed = links.any(|link| link.peer == to && !link.leaving && link.disturbed);
+        Json(SendReceipt {
+            stream: receipt.stream.to_string(),
+            sequence: receipt.sequence,
+            digest: receipt.digest.to_string(),
+            signed: hex::encode(&receipt.signed),
+            disturbed,
+        })
+    }
+
     /// Changes the list in the configuration, off the asynchronous workers; whether it is
     /// another list now.
     async fn edit_peers(&self, url: String, edit: Edit) -> Result<bool, ApiError> {
@@ -235,15 +251,6 @@ impl Daemon {
 async fn stopped(mut stopping: watch::Receiver<bool>) {
     // Ends as well when nobody is left who could say so.
     let _ = stopping.wait_for(|stopping| *stopping).await;
-}
-
-fn receipt(receipt: Receipt) -> Json<SendReceipt> {
-    Json(SendReceipt {
-        stream: receipt.stream.to_string(),
-        sequence: receipt.sequence,
-        digest: receipt.digest.to_string(),
-        signed: hex::encode(&receipt.signed),
-    })
 }
 
 fn destination(text: &str) -> Result<Did, ApiError> {

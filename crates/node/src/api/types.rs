@@ -76,6 +76,9 @@ pub struct SendReceipt {
     pub digest: String,
     /// The signed bytes.
     pub signed: String,
+    /// Whether nothing had been heard of the peer behind the link for a while.
+    #[serde(default)]
+    pub disturbed: bool,
 }
 
 /// A node at one instant.
@@ -145,6 +148,9 @@ pub struct LinkReport {
     pub peer: String,
     /// The address this node dialled; `None` when the other side did.
     pub dialed_url: Option<String>,
+    /// Whether nothing was heard of the peer for a while: what the link takes may be lost.
+    #[serde(default)]
+    pub disturbed: bool,
 }
 
 /// A node to stay linked to.

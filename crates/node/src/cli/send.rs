@@ -21,7 +21,14 @@ struct Sent {
     sequence: u64,
     digest: String,
     kept: Option<String>,
+    disturbed: bool,
 }
+
+const TOOK: &str = "\nThe link took it; that is not yet its arrival: what its destination says of it, shows there: \
+                    overlane watch --events";
+
+const TOOK_IN_SILENCE: &str = "\nThe link took it, but nothing was heard of its peer for some seconds: it may be lost. Bytes \
+                               that --keep kept can be offered again (--signed)";
 
 /// Sends.
 pub(super) fn send(home: &Home, send: Send, output: &Output) -> Result<Done, Failure> {
@@ -43,9 +50,14 @@ pub(super) fn send(home: &Home, send: Send, output: &Output) -> Result<Done, Fai
         sequence: receipt.sequence,
         digest: receipt.digest,
         kept: send.keep.map(|path| path.display().to_string()),
+        disturbed: receipt.disturbed,
     };
     output.answer(&sent, |sent| {
-        let again = if send.signed.is_some() { "offered again" } else { "signed" };
+        let again = if send.signed.is_some() {
+            "offered again"
+        } else {
+            "signed"
+        };
         let mut text = format!(
             "{again} as sequence {} of stream {}\n  digest  {}",
             sent.sequence, sent.stream, sent.digest
@@ -53,7 +65,11 @@ pub(super) fn send(home: &Home, send: Send, output: &Output) -> Result<Done, Fai
         if let Some(kept) = &sent.kept {
             text += &format!("\n  kept    {kept}");
         }
-        text + "\nThe link took it; what its destination says of it, shows there: overlane watch --events"
+        text + if sent.disturbed {
+            TOOK_IN_SILENCE
+        } else {
+            TOOK
+        }
     })?;
     Ok(Done::Yes)
 }

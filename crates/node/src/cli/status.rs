@@ -56,7 +56,12 @@ fn in_words(report: &StatusReport) -> String {
     for link in links {
         let dialed = link.dialed_url.as_deref();
         let way = dialed.map_or("dialled by it".to_owned(), |url| format!("at {url}"));
-        text += &format!("\n  {} {way}", link.peer);
+        let quiet = if link.disturbed {
+            "  (nothing heard of it for some seconds)"
+        } else {
+            ""
+        };
+        text += &format!("\n  {} {way}{quiet}", link.peer);
     }
     text += &format!("\n\npeers: {}", peers.len());
     for peer in peers {

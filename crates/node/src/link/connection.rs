@@ -7,8 +7,9 @@
 //!   a task of its own that drains it at once, and credit keeps the burst smaller;
 //! * its send buffer is unbounded: [`SEND_BUFFER_MAX_BYTES`] is always set, and every send has a
 //!   deadline;
-//! * it tells of a vanished peer after half a minute: its ICE timeouts are shortened, and its
-//!   state ends the link;
+//! * it tells of a vanished peer after half a minute: its ICE timeouts are shortened, its state
+//!   ends the link, and a disturbed connection asks whether the far socket is still there
+//!   (`probe`);
 //! * dropping a connection does not stop its driver: the last handle closes it;
 //! * Ed25519 certificates fail in DTLS: the certificate is ECDSA on P-256, one a connection.
 
@@ -37,8 +38,9 @@ use webrtc::peer_connection::{
 };
 
 use super::count::Held;
+use super::probe;
 use super::sdp::{self, Fingerprint, Reach, SDP_MAX_CANDIDATES, SdpError};
-use super::socket::{LinkRuntime, RECEIVE_BUFFER_WANTED_BYTES, byte_window};
+use super::socket::{FarEnd, LinkRuntime, RECEIVE_BUFFER_WANTED_BYTES, byte_window};
 use super::transport::{
     Connector, EVENTS_MAX, Ended, Opened, SEND_BUFFER_MAX_BYTES, Transport, TransportError,
     TransportEvent,
@@ -137,6 +139,10 @@ impl WebRtc {
             proved,
             Arc::downgrade(&peer_connection),
             crypto,
+            Far {
+                bind: self.config.bind,
+                end: runtime.far_end(),
+            },
             event_tx,
         ));
         let connection = Connection {
@@ -285,9 +291,23 @@ async fn watch_state(
     proved: watch::Sender<bool>,
     peer_connection: std::sync::Weak<dyn PeerConnection>,
     crypto: Arc<dyn RTCCryptoProvider>,
+    far: Far,
     events: mpsc::Sender<TransportEvent>,
 ) {
-    while states.changed().await.is_ok() {
+    let mut told_disturbed = false;
+    loop {
+        let disturbed = states.borrow().connection == RTCPeerConnectionState::Disconnected;
+        if disturbed != told_disturbed {
+            told_disturbed = disturbed;
+            let _ = events.send(TransportEvent::Disturbed(disturbed)).await;
+        }
+        tokio::select! {
+            changed = states.changed() => if changed.is_err() { return },
+            () = far.is_closed(), if disturbed => {
+                let _ = events.send(TransportEvent::Ended(Ended::Vanished)).await;
+                return;
+            }
+        }
         let state = *states.borrow_and_update();
         let ended = match state.connection {
             _ if state.foreign_channel => Some(Ended::ForeignChannel),
@@ -307,6 +327,22 @@ async fn watch_state(
         if let Some(ended) = ended {
             let _ = events.send(TransportEvent::Ended(ended)).await;
             return;
+        }
+    }
+}
+
+/// The other end's socket, and where to ask from.
+struct Far {
+    bind: IpAddr,
+    end: FarEnd,
+}
+
+impl Far {
+    /// Resolves once its host says that it is closed.
+    async fn is_closed(&self) {
+        match self.end.address() {
+            Some(address) => probe::closed(self.bind, address).await,
+            None => std::future::pending().await,
         }
     }
 }

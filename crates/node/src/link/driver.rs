@@ -2,10 +2,13 @@
 //!
 //! Laws: what comes off a channel is taken at once, whatever waits for the node (a transport event
 //! is never left lying for want of a place elsewhere); a class's messages reach its channel in the
-//! session's order, one at a time; frames are told before the end of their link is.
+//! session's order, one at a time; frames are told before the end of their link is. Law (told if
+//! answered): a link whose frames were answered is told of, with them and in order, even if it gave
+//! way between its session's opening and its telling.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -51,6 +54,8 @@ pub(super) struct Link {
     session: Mutex<Session>,
     /// Why this node ends it, if for another reason than that it was told to close it.
     fate: Mutex<Option<DownReason>>,
+    /// Nothing was heard of the other side for a while.
+    disturbed: AtomicBool,
     wake: Notify,
     epoch: Instant,
 }
@@ -71,6 +76,7 @@ impl Link {
             witness,
             session: Mutex::new(session),
             fate: Mutex::new(None),
+            disturbed: AtomicBool::new(false),
             wake: Notify::new(),
             epoch,
         }
@@ -110,6 +116,11 @@ impl Link {
         self.wake.notify_one();
     }
 
+    /// Whether nothing was heard of the other side for a while: what it takes may be lost.
+    pub(super) fn is_disturbed(&self) -> bool {
+        self.disturbed.load(Ordering::Relaxed)
+    }
+
     pub(super) fn status(&self) -> SessionStatus {
         self.session().status()
     }
@@ -144,13 +155,17 @@ pub(super) struct Driver {
     transport: Arc<dyn Transport>,
     transport_events: mpsc::Receiver<TransportEvent>,
     opened: Option<OpenedSender>,
+    /// The node was told that the link is up.
+    told_up: bool,
+    /// What the other side keeps as a destination, once it said so.
+    quota: Option<QuotaHint>,
     /// Messages of the session that wait for their channel; the session bounds them.
     outbox: PerLane<VecDeque<Vec<u8>>>,
     /// Channels with a message on its way into the send buffer.
     busy: PerLane<bool>,
     sending: Sending,
-    /// An event the node had no place for yet.
-    pending: Option<LinkEvent>,
+    /// Events the node had no place for yet: one, or an Up and the frame that made it due.
+    pending: VecDeque<LinkEvent>,
     reserving: Option<Reserving>,
     /// The node hears no events any more.
     deaf: bool,
@@ -177,10 +192,12 @@ impl Driver {
             transport,
             transport_events,
             opened: Some(opened),
+            told_up: false,
+            quota: None,
             outbox: PerLane::default(),
             busy: PerLane::default(),
             sending: FuturesUnordered::new(),
-            pending: None,
+            pending: VecDeque::new(),
             reserving: None,
             deaf: false,
             cut,
@@ -203,16 +220,15 @@ impl Driver {
         tracing::debug!(%link, %peer, %reason, "link down");
         lock(&self.shared.registry).remove(link);
         self.shared.changed();
-        match self.opened.take() {
-            Some(opened) => drop(opened.send(Err(reason))),
-            None if self.deaf => {}
-            None => {
-                let down = LinkEvent::Down { link, peer, reason };
-                tokio::select! {
-                    // A node that dropped its receiver misses it, and nobody else.
-                    _ = self.shared.events.send(down) => {}
-                    () = &mut self.cut => {}
-                }
+        if let Some(opened) = self.opened.take() {
+            let _ = opened.send(Err(reason.clone()));
+        }
+        if self.told_up && !self.deaf {
+            let down = LinkEvent::Down { link, peer, reason };
+            tokio::select! {
+                // A node that dropped its receiver misses it, and nobody else.
+                _ = self.shared.events.send(down) => {}
+                () = &mut self.cut => {}
             }
         }
     }
@@ -220,22 +236,26 @@ impl Driver {
     /// Does all that can be done without waiting. Gives the reason once the link is down.
     fn turn(&mut self) -> Option<DownReason> {
         self.transmit();
-        while self.pending.is_none() {
+        while self.pending.is_empty() {
             let event = self.link.session().poll_event()?;
             match event {
                 SessionEvent::Open { peer } => self.open(peer.quota),
-                // A link that gave way before it was told of has nothing to tell.
-                SessionEvent::Frame { .. } | SessionEvent::Room { .. } if self.opened.is_some() => {
-                }
+                // Nobody here was told that it could send on it.
+                SessionEvent::Room { .. } if !self.told_up => {}
                 SessionEvent::Room { class } => self.tell(LinkEvent::Room {
                     link: self.link.id,
                     class,
                 }),
-                SessionEvent::Frame { class, bytes } => self.tell(LinkEvent::Frame {
-                    link: self.link.id,
-                    class,
-                    bytes,
-                }),
+                SessionEvent::Frame { class, bytes } => {
+                    // The session answers for what came: a link that gave way before it was told
+                    // of is told now, with what it brought.
+                    self.tell_up(true);
+                    self.tell(LinkEvent::Frame {
+                        link: self.link.id,
+                        class,
+                        bytes,
+                    });
+                }
                 SessionEvent::Closed { reason } => return Some(self.down_reason(reason)),
             }
             self.transmit();
@@ -244,23 +264,34 @@ impl Driver {
     }
 
     fn open(&mut self, quota: QuotaHint) {
+        self.quota = Some(quota);
         if !lock(&self.shared.registry).up(self.link.id) {
-            // It gave way, and is ending; the node never hears of it.
+            // It gave way, and is ending; the node hears of it only if it brings something.
             return;
         }
+        self.tell_up(false);
+        if let Some(opened) = self.opened.take() {
+            let _ = opened.send(Ok(()));
+        }
+        self.shared.changed();
+    }
+
+    /// Tells the node of the link, once.
+    fn tell_up(&mut self, leaving: bool) {
+        let Some(quota) = self.quota.filter(|_| !self.told_up) else {
+            return;
+        };
+        self.told_up = true;
         let (link, peer) = (self.link.id, self.link.peer);
-        tracing::debug!(%link, %peer, "link up");
+        tracing::debug!(%link, %peer, leaving, "link up");
         self.tell(LinkEvent::Up {
             link,
             peer,
             dialed_url: self.link.dialed_url.clone(),
             quota,
             witness: self.link.witness,
+            leaving,
         });
-        if let Some(opened) = self.opened.take() {
-            let _ = opened.send(Ok(()));
-        }
-        self.shared.changed();
     }
 
     fn down_reason(&mut self, reason: CloseReason) -> DownReason {
@@ -306,12 +337,14 @@ impl Driver {
         if self.deaf {
             return;
         }
+        if !self.pending.is_empty() {
+            return self.pending.push_back(event);
+        }
         match self.shared.events.try_send(event) {
             Ok(()) => {}
             Err(TrySendError::Full(event)) => {
-                self.pending = Some(event);
-                let events = self.shared.events.clone();
-                self.reserving = Some(Box::pin(async move { events.reserve_owned().await.ok() }));
+                self.pending.push_back(event);
+                self.reserve();
             }
             Err(TrySendError::Closed(_)) => self.node_is_gone(),
         }
@@ -319,7 +352,7 @@ impl Driver {
 
     fn node_is_gone(&mut self) {
         self.deaf = true;
-        self.pending = None;
+        self.pending.clear();
         self.reserving = None;
         self.link.end(DownReason::ShuttingDown);
     }
@@ -363,6 +396,9 @@ impl Driver {
             Some(TransportEvent::Message(class, message)) => {
                 self.link.session().handle_message(class, message, now_ms);
             }
+            Some(TransportEvent::Disturbed(disturbed)) => {
+                self.link.disturbed.store(disturbed, Ordering::Relaxed);
+            }
             Some(TransportEvent::Ended(ended)) => self.transport_over(ended.into()),
             None => self.transport_over(TransportError::Closed.into()),
         }
@@ -391,11 +427,20 @@ impl Driver {
 
     fn place(&mut self, permit: Option<mpsc::OwnedPermit<LinkEvent>>) {
         self.reserving = None;
-        match (permit, self.pending.take()) {
+        match (permit, self.pending.pop_front()) {
             (Some(permit), Some(event)) => drop(permit.send(event)),
             (Some(_), None) => {}
-            (None, _) => self.node_is_gone(),
+            (None, _) => return self.node_is_gone(),
         }
+        if !self.pending.is_empty() {
+            self.reserve();
+        }
+    }
+
+    /// Waits for a place at the node for what is pending.
+    fn reserve(&mut self) {
+        let events = self.shared.events.clone();
+        self.reserving = Some(Box::pin(async move { events.reserve_owned().await.ok() }));
     }
 }
 
@@ -412,3 +457,7 @@ async fn until(due: Option<Instant>) {
         None => std::future::pending().await,
     }
 }
+
+#[cfg(test)]
+#[path = "driver_tests.rs"]
+mod tests;

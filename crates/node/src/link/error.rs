@@ -158,7 +158,7 @@ impl DownReason {
         matches!(
             self,
             Self::Session(CloseReason::HandshakeTimeout { .. })
-                | Self::Transport(Ended::Lost | Ended::Closed)
+                | Self::Transport(Ended::Lost | Ended::Vanished | Ended::Closed)
                 | Self::Send(TransportError::SendDeadline { .. })
         )
     }

@@ -48,6 +48,8 @@ pub enum LinkEvent {
         /// What the peer's clock showed a moment ago; `None` if the peer dialled, as nothing that
         /// an offerer signs is over a nonce of ours.
         witness: Option<ClockWitness>,
+        /// Another link to the peer stands against it: it only brings what it brought already.
+        leaving: bool,
     },
     /// A payload frame came, in its class's order. Answer with [`Links::taken`] once it is taken.
     Frame {
@@ -117,6 +119,8 @@ pub struct LinkStatus {
     pub byte_window: u32,
     /// Whether it gives way to another link, or was told to end.
     pub leaving: bool,
+    /// Whether nothing was heard of the peer for a while: what the link takes may be lost.
+    pub disturbed: bool,
     /// Lanes, credit and counters.
     pub session: SessionStatus,
 }
@@ -294,6 +298,7 @@ impl Links {
             dialed_url: link.dialed_url.clone(),
             byte_window: link.byte_window,
             leaving: stage == Stage::Leaving,
+            disturbed: link.is_disturbed(),
             session: link.status(),
         };
         links.into_iter().map(status).collect()

@@ -19,6 +19,7 @@ mod handshake;
 pub mod http;
 mod id;
 mod links;
+mod probe;
 mod registry;
 mod rule;
 pub mod sdp;

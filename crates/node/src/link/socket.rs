@@ -11,8 +11,8 @@
 use std::io;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
@@ -84,8 +84,24 @@ pub(crate) struct LinkRuntime {
     held: Held,
     wanted_bytes: usize,
     granted_bytes: Arc<AtomicUsize>,
+    far: FarEnd,
     #[cfg(test)]
     pub(crate) cable: Cable,
+}
+
+/// Where a connection's datagrams went last: of one that is up, the other end.
+#[derive(Debug, Default, Clone)]
+pub(super) struct FarEnd(Arc<Mutex<Option<SocketAddr>>>);
+
+impl FarEnd {
+    /// The address, once anything was sent.
+    pub(super) fn address(&self) -> Option<SocketAddr> {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn sent_to(&self, address: SocketAddr) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(address);
+    }
 }
 
 impl LinkRuntime {
@@ -95,9 +111,15 @@ impl LinkRuntime {
             held,
             wanted_bytes,
             granted_bytes: Arc::new(AtomicUsize::new(0)),
+            far: FarEnd::default(),
             #[cfg(test)]
             cable: Cable::default(),
         }
+    }
+
+    /// Where its datagrams go.
+    pub(super) fn far_end(&self) -> FarEnd {
+        self.far.clone()
     }
 
     /// What the kernel granted the socket; zero before there is one.
@@ -121,6 +143,7 @@ impl Runtime for LinkRuntime {
         Ok(Arc::new(LinkSocket {
             inner: self.inner.wrap_udp_socket(socket)?,
             _counted: self.held.sockets.one(),
+            far: self.far.clone(),
             #[cfg(test)]
             cable: self.cable.clone(),
         }))
@@ -174,6 +197,7 @@ impl Runtime for LinkRuntime {
 struct LinkSocket {
     inner: Arc<dyn AsyncUdpSocket>,
     _counted: Counted,
+    far: FarEnd,
     #[cfg(test)]
     cable: Cable,
 }
@@ -184,6 +208,7 @@ impl AsyncUdpSocket for LinkSocket {
     }
 
     fn poll_send(&self, cx: &mut Context<'_>, transmit: &Transmit<'_>) -> Poll<io::Result<usize>> {
+        self.far.sent_to(transmit.destination);
         #[cfg(test)]
         if self.cable.is_cut() {
             return Poll::Ready(Ok(transmit.contents.len()));

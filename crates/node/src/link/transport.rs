@@ -96,6 +96,8 @@ pub enum TransportEvent {
     Open(Class),
     /// A whole message came.
     Message(Class, Vec<u8>),
+    /// Whether nothing was heard of the other side for a while. It may come back, or be gone.
+    Disturbed(bool),
     /// The connection is over, and why.
     Ended(Ended),
 }
@@ -109,6 +111,9 @@ pub enum Ended {
     /// Nothing was heard for too long, or the handshake of the transport failed.
     #[error("nothing was heard of the other side any more")]
     Lost,
+    /// Its socket is closed, as its host says: the process ended without a word.
+    #[error("the other side's socket is closed: its process ended without a word")]
+    Vanished,
     /// The certificate is not the one whose fingerprint was signed.
     #[error("the other side's certificate is not the one that was signed for")]
     WrongCertificate,
@@ -122,6 +127,7 @@ impl Coded for Ended {
         match self {
             Self::Closed => "transport/closed_by_peer",
             Self::Lost => "transport/lost",
+            Self::Vanished => "transport/vanished",
             Self::WrongCertificate => "transport/wrong_certificate",
             Self::ForeignChannel => "transport/foreign_channel",
         }
@@ -129,7 +135,7 @@ impl Coded for Ended {
 
     fn fault(&self) -> Fault {
         match self {
-            Self::Closed | Self::Lost => Fault::Unreachable,
+            Self::Closed | Self::Lost | Self::Vanished => Fault::Unreachable,
             Self::WrongCertificate | Self::ForeignChannel => Fault::PeerMisbehaved,
         }
     }

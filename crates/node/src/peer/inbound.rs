@@ -84,6 +84,7 @@ impl Peer {
         };
         if let Some(refusal) = refusal {
             self.cut_for(link, &refusal);
+            self.cut_for_bad_origins(link, &refusal, now);
         }
         if let Some((origin, hop)) = known {
             self.links.remember(link, &hop);
@@ -220,6 +221,18 @@ impl Peer {
     fn cut_for(&mut self, link: LinkId, refusal: &Refusal) {
         if refusal.cuts_link() && self.links.cut(link) {
             let code = refusal.code();
+            count(&mut self.counters.links_cut, code);
+            self.effects.push_back(Effect::Cut { link, code });
+        }
+    }
+
+    /// Ends a link that passes on bad transactions faster than [`BAD_ORIGINS`](super::BAD_ORIGINS).
+    fn cut_for_bad_origins(&mut self, link: LinkId, refusal: &Refusal, now: Now) {
+        if !refusal.is_bad_origin() || self.links.bad_origin(link, now.steady_ms) {
+            return;
+        }
+        if self.links.cut(link) {
+            let code = Refusal::BadOrigins.code();
             count(&mut self.counters.links_cut, code);
             self.effects.push_back(Effect::Cut { link, code });
         }

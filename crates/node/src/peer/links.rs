@@ -5,13 +5,23 @@ use std::sync::Arc;
 
 use overlane_core::Did;
 use overlane_core::identity::{Delegation, DelegationDigest, Verified};
-use overlane_core::replay::Slot;
+use overlane_core::replay::{Bucket, QuotaLimits, Slot};
 
 use crate::link::LinkId;
 
 /// Verified delegations that a link remembers; the earliest leaves first. Forgetting one costs two
 /// signature checks and nothing else. Source: protocol decision 6 (delegation references).
 pub const DELEGATIONS_MAX: usize = 128;
+
+/// How many transactions whose origin's proof fails a link may pass on under good hop proofs, at
+/// once and a second. An honest carrier checks before it carries, so each of these cost the peer a
+/// signature and this node two checks; a link beyond it is cut.
+pub const BAD_ORIGINS: QuotaLimits = QuotaLimits {
+    messages_per_s: 1,
+    burst_messages: 64,
+    bytes_per_s: 1,
+    burst_bytes: 1,
+};
 
 /// The admitted links.
 #[derive(Debug, Default)]
@@ -36,12 +46,13 @@ pub(super) struct Link {
     order_up: u64,
     /// The connection slot that new streams on it are charged to.
     pub(super) slot: Slot,
+    bad_origins: Bucket,
     known: BTreeMap<DelegationDigest, Arc<Verified<Delegation>>>,
     order: VecDeque<DelegationDigest>,
 }
 
 impl LinkTable {
-    pub(super) fn up(&mut self, link: LinkId, peer: Did, slot: Slot) {
+    pub(super) fn up(&mut self, link: LinkId, peer: Did, slot: Slot, steady_ms: u64) {
         self.ups += 1;
         let state = Link {
             peer,
@@ -50,6 +61,7 @@ impl LinkTable {
             gone: false,
             order_up: self.ups,
             slot,
+            bad_origins: Bucket::full(&BAD_ORIGINS, steady_ms),
             known: BTreeMap::new(),
             order: VecDeque::new(),
         };
@@ -67,6 +79,13 @@ impl LinkTable {
     pub(super) fn cut(&mut self, link: LinkId) -> bool {
         let up = self.links.get_mut(&link).filter(|link| link.up);
         up.is_some_and(|link| !std::mem::replace(&mut link.cut, true))
+    }
+
+    /// The link passed on a transaction whose origin's proof fails: whether it may have.
+    pub(super) fn bad_origin(&mut self, link: LinkId, steady_ms: u64) -> bool {
+        self.links
+            .get_mut(&link)
+            .is_none_or(|link| link.bad_origins.take(&BAD_ORIGINS, 0, steady_ms).is_ok())
     }
 
     /// Forgets a link that is down.

@@ -45,7 +45,7 @@ pub use dispatch::DISPATCH_QUEUE_MAX;
 pub use effect::{Delivery, Effect, Event, SendId};
 pub use inbound::{ORPHAN_FRAMES_MAX, VerifyJob, VerifyResult};
 pub use lanes::VerifyTicket;
-pub use links::DELEGATIONS_MAX;
+pub use links::{BAD_ORIGINS, DELEGATIONS_MAX};
 pub use outbound::{LaneAnswer, PENDING_SENDS_MAX, SIGNING_MAX};
 pub use overlane_core::replay::Now;
 pub use pace::{PACE, PIPE_FRAMES};
@@ -182,8 +182,14 @@ impl Peer {
         let Some(slot) = self.engine.claim_slot(peer) else {
             return self.effects.push_back(Effect::Close { link });
         };
-        self.links.up(link, peer, slot);
+        self.links.up(link, peer, slot, now.steady_ms);
         self.tell(Event::LinkUp { link, peer });
+    }
+
+    /// A link that is up gives way to another: it takes no frames any more, and may still bring
+    /// some.
+    pub fn handle_link_leaving(&mut self, link: LinkId) {
+        self.links.gone(link);
     }
 
     /// A link is gone. What it brought whole is still admitted, within

@@ -34,6 +34,10 @@ pub enum Refusal {
     /// The frame came on a link that was cut for an earlier one.
     #[error("the link was cut for what its peer sent before")]
     LinkCut,
+    /// The link passed on too many transactions whose origin's proof fails; no frame is refused for
+    /// it, the link is cut.
+    #[error("the link's peer passes on transactions that it cannot have checked")]
+    BadOrigins,
     /// The transaction is for another node, and nobody here can pass it on.
     #[error("the transaction is for {destination}, which this node cannot reach")]
     WrongDestination {
@@ -52,6 +56,18 @@ pub enum Refusal {
 }
 
 impl Refusal {
+    /// Whether the origin's proof fails under a hop proof that holds. Time alone does not count: a
+    /// proof may end on its way.
+    pub(super) fn is_bad_origin(&self) -> bool {
+        match self {
+            Self::Verify(VerifyError::BadSignature { role, .. }) => *role == Role::Origin,
+            Self::Verify(VerifyError::Delegation { role, error }) => {
+                *role == Role::Origin && error.fault() == Fault::PeerMisbehaved
+            }
+            _ => false,
+        }
+    }
+
     /// Whether only the link's own peer can have caused it, and no honest one does: the frame's form
     /// and lane, and the hop proof over it. What an origin further back may have caused is not, nor
     /// what time alone does to an honest frame.
@@ -68,6 +84,7 @@ impl Refusal {
             },
             Self::WrongDestination { .. }
             | Self::LinkCut
+            | Self::BadOrigins
             | Self::Replay(_)
             | Self::Orphaned
             | Self::VerifierStopped => false,
@@ -83,6 +100,7 @@ impl Coded for Refusal {
             Self::WrongHop { .. } => "payload/wrong_hop",
             Self::WrongNextHop { .. } => "payload/wrong_next_hop",
             Self::LinkCut => "payload/link_cut",
+            Self::BadOrigins => "payload/bad_origins",
             Self::WrongDestination { .. } => "payload/wrong_destination",
             Self::Replay(refusal) => refusal.code(),
             Self::Orphaned => "payload/orphaned",
@@ -98,7 +116,8 @@ impl Coded for Refusal {
             | Self::WrongHop { .. }
             | Self::WrongNextHop { .. }
             | Self::WrongDestination { .. }
-            | Self::LinkCut => Fault::PeerMisbehaved,
+            | Self::LinkCut
+            | Self::BadOrigins => Fault::PeerMisbehaved,
             Self::Orphaned | Self::VerifierStopped => Fault::RefusedByBound,
         }
     }

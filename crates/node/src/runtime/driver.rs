@@ -158,10 +158,14 @@ impl Driver {
                 link,
                 peer,
                 witness,
+                leaving,
                 ..
             } => {
                 let witness_ms = witness.map(|witness| witness.at_ms(Instant::now()));
                 self.peer.handle_link_up(link, peer, witness_ms, now);
+                if leaving {
+                    self.peer.handle_link_leaving(link);
+                }
             }
             LinkEvent::Frame { link, class, bytes } => {
                 self.peer.handle_frame(link, class, &bytes, now);

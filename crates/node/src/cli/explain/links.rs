@@ -384,6 +384,12 @@ pub(super) const ENTRIES: &[Entry] = &[
         "see whether it is stuck; the dial is repeated by itself",
     ),
     entry(
+        "transport/vanished",
+        "The peer's host says that its socket is closed: its process ended without a word. What its \
+         link had taken last may be lost.",
+        "offer kept bytes again (send --keep, then --signed) once it runs again",
+    ),
+    entry(
         "transport/wrong_certificate",
         "The other side's certificate is not the one that was signed for: somebody may be in between.",
         "see the network between the two nodes; nothing was sent",

@@ -124,6 +124,12 @@ pub(super) const ENTRIES: &[Entry] = &[
         THEIRS,
     ),
     entry(
+        "payload/bad_origins",
+        "A link was cut: its peer passed on more transactions with a bad proof than one that checks \
+         before it carries ever does.",
+        THEIRS,
+    ),
+    entry(
         "payload/bad_signature",
         "The origin, the hop or the reporter did not sign what came.",
         THEIRS,

@@ -6,7 +6,7 @@ mod closing;
 mod crossing;
 mod flow;
 mod http;
-mod node;
+pub(super) mod node;
 mod opening;
 mod signalling;
 mod transport;

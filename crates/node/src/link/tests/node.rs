@@ -24,7 +24,7 @@ pub(super) const NETWORK: NetworkId = NetworkId(7);
 
 /// An identity with a clock that only its test moves.
 #[derive(Debug)]
-pub(super) struct Identity {
+pub(in crate::link) struct Identity {
     signer: Signer,
     now_ms: AtomicU64,
     nonces: AtomicU64,
@@ -32,7 +32,7 @@ pub(super) struct Identity {
 }
 
 impl Identity {
-    pub(super) fn new(seed: u8) -> Arc<Self> {
+    pub(in crate::link) fn new(seed: u8) -> Arc<Self> {
         Self::of(seed, NETWORK)
     }
 
