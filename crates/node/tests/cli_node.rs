@@ -252,6 +252,8 @@ fn cli_a_killed_peer_is_known_by_its_closed_socket() {
     let mut pair = Pair::linked();
     let mut watch = pair.here.start(["watch", "--events", "--json"]);
     event(&mut watch, "watching");
+    // Waits until they are linked.
+    pair.send(&["before"]);
     pair.receiver.running.kill();
     let down = event(&mut watch, "link_down");
     assert_eq!(down["peer"], pair.receiver.did());

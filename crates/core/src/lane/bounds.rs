@@ -8,6 +8,8 @@
 //! has places. The last step is checked below; the rest is that channels keep order and lose nothing.
 
 use crate::ids::Class;
+pub use crate::wire::bounds::{BATCH_MAX_BYTES, BATCH_MAX_FRAMES};
+
 use crate::wire::bounds::FRAME_MAX_BYTES;
 
 /// Lanes of a link: one a class.
@@ -34,15 +36,42 @@ pub const DATA_RESERVE: usize = 8;
 /// Places that any lane may use once its own reserve is full.
 pub const QUEUED_SHARED: usize = QUEUED_MAX - CONTROL_RESERVE - (LANES - 1) * DATA_RESERVE;
 
+/// Bytes queued for one peer, over all its lanes.
+pub const QUEUED_MAX_BYTES: usize = 2 * 1024 * 1024;
+
+/// Bytes of [`QUEUED_MAX_BYTES`] that each lane may queue whatever the others hold.
+pub const LANE_RESERVE_BYTES: usize = 2 * FRAME_MAX_BYTES;
+
+/// Bytes that any lane may queue once its own reserve is full.
+pub const QUEUED_SHARED_BYTES: usize = QUEUED_MAX_BYTES - LANES * LANE_RESERVE_BYTES;
+
+/// Bytes queued for all peers of a node beyond their lanes' reserves.
+pub const NODE_QUEUED_MAX_BYTES: usize = 32 * 1024 * 1024;
+
 /// Control frames in a row, while a lower class could send, before it gets a turn.
 pub const CONTROL_BURST_MAX: u8 = 4;
 
-/// Payload frames of a lane that the receiving application has not yet taken.
+/// Messages of a lane that the receiving application has not yet taken, each a payload frame or a
+/// batch of them.
 pub const LANE_WINDOW_FRAMES: u8 = 16;
 
-/// Messages of a link and direction that are not yet credited, control frames included. The
-/// transport of this project stalls when 256 lie undrained on one stream.
+/// Messages of a link and direction that are not yet credited, control frames included, while the
+/// windows are at their smallest.
 pub const LINK_WINDOW_MESSAGES: u64 = 128;
+
+/// Payload frames of a lane that a sender has under way, in batches or alone, whatever the windows
+/// allow: what lies between a stream's pace and its destination's quota is bounded in messages too.
+pub const LANE_PAYLOADS_MAX: u64 = 512;
+
+/// How many times its HELLO's windows a receiver grants at most: to a peer so far away that a window
+/// would be used up long before its grant comes back.
+pub const WINDOW_SCALE_MAX: u8 = 4;
+
+/// A receiver grants its windows once more for each so many milliseconds of the round trip.
+pub const WINDOW_SCALE_STEP_MS: u64 = 25;
+
+/// Messages undrained on one stream at which the transport of this project may stall.
+const STREAM_STALL_MESSAGES: u64 = 256;
 
 /// FIN and FIN-ACK, once a channel each; outside every other window.
 pub const CLOSING_FRAMES_MAX: u64 = 2 * LANES as u64;
@@ -76,6 +105,9 @@ pub const LANE_WINDOW_MIN_BYTES: u32 = 128 * 1024;
 
 /// What a receiver with the default windows holds at most for one link.
 pub const HELD_DEFAULT_MAX_BYTES: u64 = LANES as u64 * LANE_WINDOW_DEFAULT_BYTES as u64;
+
+/// What a receiver with the default windows holds at most for the link of the farthest peer.
+pub const HELD_FAR_MAX_BYTES: u64 = HELD_DEFAULT_MAX_BYTES * WINDOW_SCALE_MAX as u64;
 
 /// Shortest wait before an unanswered HELLO is sent again.
 pub const HELLO_RESEND_MIN_MS: u64 = 50;
@@ -114,13 +146,37 @@ const _: () = assert!(
 );
 const _: () = assert!(CONTROL_RESERVE + (LANES - 1) * DATA_RESERVE < QUEUED_MAX);
 const _: () = assert!(
+    LANE_PAYLOADS_MAX >= LANE_WINDOW_FRAMES as u64 * BATCH_MAX_FRAMES as u64,
+    "a near peer's window may be full of full batches"
+);
+const _: () = assert!(LANES * LANE_RESERVE_BYTES < QUEUED_MAX_BYTES);
+const _: () = assert!(
+    LANE_RESERVE_BYTES >= FRAME_MAX_BYTES,
+    "a lane's reserve takes any frame"
+);
+const _: () = assert!(
+    QUEUED_SHARED_BYTES < NODE_QUEUED_MAX_BYTES,
+    "one peer that reads nothing leaves room for others"
+);
+const _: () = assert!(
+    LANE_WINDOW_FRAMES as u64 * WINDOW_SCALE_MAX as u64
+        + CONTROL_WINDOW_FRAMES
+        + CLOSING_FRAMES_MAX
+        < STREAM_STALL_MESSAGES,
+    "a stream never has so many undrained messages that the transport stalls"
+);
+const _: () = assert!(
     LANES as u64 * LANE_WINDOW_FRAMES as u64 + CONTROL_WINDOW_FRAMES + CLOSING_FRAMES_MAX
         == LINK_WINDOW_MESSAGES
 );
 /// CREDITs that one side can owe while the other has heard none of its frames: a lane's frames and
-/// bytes each make four due, the link's bytes four, heard control frames four and a rest.
-const GRANTS_OWED_MAX: u64 =
-    LANES as u64 * 2 * GRANT_FRACTION + GRANT_FRACTION + GRANT_FRACTION + 1;
+/// bytes each make four due, the link's bytes four, heard control frames four, larger windows one each,
+/// and a rest.
+const GRANTS_OWED_MAX: u64 = LANES as u64 * 2 * GRANT_FRACTION
+    + GRANT_FRACTION
+    + GRANT_FRACTION
+    + (WINDOW_SCALE_MAX as u64 - 1)
+    + 1;
 const _: () = assert!(
     GRANTS_OWED_MAX + PROBE_RESERVE_FRAMES <= CONTROL_WINDOW_FRAMES - PROBE_RESERVE_FRAMES,
     "a grant always finds a place in the control window"

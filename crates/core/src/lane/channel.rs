@@ -15,6 +15,8 @@ pub(super) struct Channel {
     /// HELLOs sent, and when the next is due; not answered yet.
     pub(super) hellos_sent: u32,
     pub(super) hello_due_ms: u64,
+    /// When the last one was sent.
+    pub(super) hello_sent_ms: u64,
     pub(super) hello_answered: bool,
     /// HELLOs that came.
     pub(super) hellos_taken: u32,

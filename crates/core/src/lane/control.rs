@@ -7,7 +7,7 @@
 
 use super::bounds::{
     LANE_WINDOW_DEFAULT_BYTES, LANE_WINDOW_FRAMES, LANE_WINDOW_MIN_BYTES, LANES,
-    LINK_WINDOW_DEFAULT_BYTES, LINK_WINDOW_MIN_BYTES, WINDOW_MAX_BYTES,
+    LINK_WINDOW_DEFAULT_BYTES, LINK_WINDOW_MIN_BYTES, WINDOW_MAX_BYTES, WINDOW_SCALE_MAX,
 };
 use crate::ids::{Class, NetworkId};
 use crate::wire::cbor::{CborError, Decode, Encode, Reader, Writer, from_slice};
@@ -31,7 +31,7 @@ impl Windows {
         }
     }
 
-    /// Payload frames of a lane that the application has not yet taken.
+    /// Messages of a lane that the application has not yet taken.
     pub const fn lane_frames(self) -> u64 {
         LANE_WINDOW_FRAMES as u64
     }
@@ -45,6 +45,24 @@ impl Windows {
     pub const fn link_bytes(self) -> u64 {
         self.link_bytes as u64
     }
+
+    /// These windows so many times.
+    pub(super) const fn times(self, scale: u8) -> Scaled {
+        let scale = scale as u64;
+        Scaled {
+            lane_frames: self.lane_frames() * scale,
+            lane_bytes: self.lane_bytes() * scale,
+            link_bytes: self.link_bytes() * scale,
+        }
+    }
+}
+
+/// Windows as they are granted.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Scaled {
+    pub(super) lane_frames: u64,
+    pub(super) lane_bytes: u64,
+    pub(super) link_bytes: u64,
 }
 
 impl Default for Windows {
@@ -168,33 +186,57 @@ impl<'a> Decode<'a> for Hello {
 
 /// What a receiver has let through since the link opened. Cumulative, so a repeated or a late one
 /// changes nothing.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Credit {
-    /// Payload frames that the application took, a lane each.
+    /// Messages, frames or batches, that the application took, a lane each.
     pub taken_frames: [u64; LANES],
     /// Payload bytes that the application took, a lane each.
     pub taken_bytes: [u64; LANES],
     /// Payload bytes of all lanes that came off the channels.
     pub drained_bytes: u64,
+    /// How many times its HELLO's windows the receiver lets be under way, from 1 to
+    /// [`WINDOW_SCALE_MAX`]. It never falls.
+    pub scale: u8,
+}
+
+impl Default for Credit {
+    /// Nothing let through yet, and the windows of the HELLO.
+    fn default() -> Self {
+        Self {
+            taken_frames: [0; LANES],
+            taken_bytes: [0; LANES],
+            drained_bytes: 0,
+            scale: 1,
+        }
+    }
 }
 
 impl Encode for Credit {
     fn encode(&self, writer: &mut Writer) {
         writer
-            .array(3)
+            .array(4)
             .list(&self.taken_frames)
             .list(&self.taken_bytes)
-            .value(&self.drained_bytes);
+            .value(&self.drained_bytes)
+            .uint(self.scale.into());
     }
 }
 
 impl<'a> Decode<'a> for Credit {
     fn decode(reader: &mut Reader<'a>) -> Result<Self, CborError> {
-        reader.expect_array(3)?;
+        reader.expect_array(4)?;
+        let (taken_frames, taken_bytes) = (each_lane(reader)?, each_lane(reader)?);
+        let drained_bytes = reader.uint()?;
+        let at = reader.at();
+        let scale = reader.u8()?;
+        if !(1..=WINDOW_SCALE_MAX).contains(&scale) {
+            return Err(Reader::invalid(at, "window scale"));
+        }
         Ok(Self {
-            taken_frames: each_lane(reader)?,
-            taken_bytes: each_lane(reader)?,
-            drained_bytes: reader.uint()?,
+            taken_frames,
+            taken_bytes,
+            drained_bytes,
+            scale,
         })
     }
 }

@@ -13,6 +13,7 @@
 
 use std::collections::VecDeque;
 
+use super::bounds::LANE_PAYLOADS_MAX;
 use super::control::{Credit, Windows};
 use super::per_lane::PerLane;
 use super::reason::Violation;
@@ -25,20 +26,41 @@ pub(super) struct Outgoing {
     frames: PerLane<u64>,
     bytes: PerLane<u64>,
     link_bytes: u64,
+    /// Payload frames that were sent, in all, and those of each message that was not yet passed.
+    payloads: PerLane<u64>,
+    unpassed: PerLane<VecDeque<u64>>,
+    unpassed_payloads: PerLane<u64>,
     passed: Credit,
 }
 
 impl Outgoing {
-    /// Whether the receiver's windows have room for a frame of this size.
-    pub(super) fn has_room(&self, windows: Windows, class: Class, size_bytes: usize) -> bool {
+    /// Whether the receiver's windows have room for a message of this size and so many payload frames.
+    pub(super) fn has_room(
+        &self,
+        windows: Windows,
+        class: Class,
+        size_bytes: usize,
+        payloads: usize,
+    ) -> bool {
+        let payloads = self
+            .unpassed_payloads(class)
+            .saturating_add(payloads as u64);
         let size = size_bytes as u64;
-        self.unpassed_frames(class) < windows.lane_frames()
-            && self.unpassed_bytes(class).saturating_add(size) <= windows.lane_bytes()
-            && self.undrained_bytes().saturating_add(size) <= windows.link_bytes()
+        let windows = windows.times(self.passed.scale);
+        payloads <= LANE_PAYLOADS_MAX
+            && self.unpassed_frames(class) < windows.lane_frames
+            && self.unpassed_bytes(class).saturating_add(size) <= windows.lane_bytes
+            && self.undrained_bytes().saturating_add(size) <= windows.link_bytes
     }
 
-    pub(super) fn sent(&mut self, class: Class, size_bytes: usize) {
+    /// A message of so many payload frames leaves.
+    pub(super) fn sent(&mut self, class: Class, size_bytes: usize, payloads: usize) {
         let size = size_bytes as u64;
+        let payloads = payloads as u64;
+        self.unpassed.of_mut(class).push_back(payloads);
+        *self.unpassed_payloads.of_mut(class) += payloads;
+        let all = self.payloads.of_mut(class);
+        *all = all.saturating_add(payloads);
         let frames = self.frames.of_mut(class);
         *frames = frames.saturating_add(1);
         let bytes = self.bytes.of_mut(class);
@@ -65,18 +87,35 @@ impl Outgoing {
         raise(&mut self.passed.taken_frames, &credit.taken_frames);
         raise(&mut self.passed.taken_bytes, &credit.taken_bytes);
         self.passed.drained_bytes = self.passed.drained_bytes.max(credit.drained_bytes);
+        self.passed.scale = self.passed.scale.max(credit.scale);
+        for class in Class::ALL {
+            let left = usize::try_from(self.unpassed_frames(class)).unwrap_or(usize::MAX);
+            let unpassed = self.unpassed.of_mut(class);
+            let passed = unpassed.drain(..unpassed.len().saturating_sub(left));
+            *self.unpassed_payloads.of_mut(class) -= passed.sum::<u64>();
+        }
         Ok(self.passed != before)
     }
 
     /// Payload frames of a lane that were sent, in all.
-    pub(super) fn frames(&self, class: Class) -> u64 {
-        *self.frames.of(class)
+    pub(super) fn payloads(&self, class: Class) -> u64 {
+        *self.payloads.of(class)
     }
 
-    /// Payload frames of a lane that the receiver has not said were taken.
+    /// Payload frames of a lane whose message the receiver has not said was taken.
+    pub(super) fn unpassed_payloads(&self, class: Class) -> u64 {
+        *self.unpassed_payloads.of(class)
+    }
+
+    /// Messages of a lane that the receiver has not said were taken.
     pub(super) fn unpassed_frames(&self, class: Class) -> u64 {
         let passed = PerLane(self.passed.taken_frames);
-        self.frames(class).saturating_sub(*passed.of(class))
+        self.frames.of(class).saturating_sub(*passed.of(class))
+    }
+
+    /// How many times its HELLO's windows the receiver granted.
+    pub(super) fn scale(&self) -> u8 {
+        self.passed.scale
     }
 
     /// Payload bytes of the link that the receiver has not said came off the channels.
@@ -104,6 +143,8 @@ pub(super) struct Incoming {
     lanes: PerLane<IncomingLane>,
     drained_bytes: u64,
     granted: Credit,
+    /// How many times the windows are to be granted.
+    scale: u8,
 }
 
 /// One lane of a receiver. Its two queues together never hold more than the lane's window.
@@ -111,12 +152,21 @@ pub(super) struct Incoming {
 struct IncomingLane {
     received_frames: u64,
     received_bytes: u64,
+    received_payloads: u64,
     taken_frames: u64,
     taken_bytes: u64,
     /// Frames that came and were not yet handed to the application's side.
-    waiting: VecDeque<Vec<u8>>,
-    /// Sizes of the frames that were handed out and not yet taken.
-    handed_out: VecDeque<u64>,
+    waiting: VecDeque<(Vec<u8>, Charge)>,
+    /// What the frames that were handed out and not yet taken are charged.
+    handed_out: VecDeque<Charge>,
+}
+
+/// What a payload frame holds of its lane's window: its share of its message's bytes, and the message
+/// itself if it is the message's last.
+#[derive(Debug, Clone, Copy)]
+struct Charge {
+    bytes: u64,
+    ends_message: bool,
 }
 
 impl Incoming {
@@ -127,34 +177,65 @@ impl Incoming {
             lanes: PerLane::default(),
             drained_bytes: 0,
             granted: Credit::default(),
+            scale: 1,
         }
     }
 
-    /// Takes a payload frame off its channel into its lane, unless it was not granted.
-    pub(super) fn receive(&mut self, class: Class, frame: Vec<u8>) -> Result<(), Violation> {
-        let size = frame.len() as u64;
+    /// The peer is so far away that the windows are to be granted so many times. Never less than
+    /// before.
+    pub(super) fn scale_to(&mut self, scale: u8) {
+        self.scale = self.scale.max(scale);
+    }
+
+    /// Takes the payload frames of a message of this size off its channel into their lane, unless
+    /// the message was not granted.
+    pub(super) fn receive(
+        &mut self,
+        class: Class,
+        size_bytes: usize,
+        frames: Vec<Vec<u8>>,
+    ) -> Result<(), Violation> {
+        let size = size_bytes as u64;
+        let windows = self.windows.times(self.granted.scale);
         let lane = self.lanes.of_mut(class);
         let granted_frames = *PerLane(self.granted.taken_frames).of(class);
         let granted_bytes = *PerLane(self.granted.taken_bytes).of(class);
-        if lane.received_frames.saturating_sub(granted_frames) >= self.windows.lane_frames() {
+        if lane.received_frames.saturating_sub(granted_frames) >= windows.lane_frames {
             return Err(Violation::OverLaneFrames(class));
         }
         let received_bytes = lane.received_bytes.saturating_add(size);
-        if received_bytes.saturating_sub(granted_bytes) > self.windows.lane_bytes() {
-            let window_bytes = self.windows.lane_bytes();
+        if received_bytes.saturating_sub(granted_bytes) > windows.lane_bytes {
+            let window_bytes = windows.lane_bytes;
             return Err(Violation::OverLaneBytes {
                 class,
                 window_bytes,
             });
         }
         let drained_bytes = self.drained_bytes.saturating_add(size);
-        if drained_bytes.saturating_sub(self.granted.drained_bytes) > self.windows.link_bytes() {
-            let window_bytes = self.windows.link_bytes();
+        if drained_bytes.saturating_sub(self.granted.drained_bytes) > windows.link_bytes {
+            let window_bytes = windows.link_bytes;
             return Err(Violation::OverLinkBytes { window_bytes });
         }
         lane.received_frames = lane.received_frames.saturating_add(1);
         lane.received_bytes = received_bytes;
-        lane.waiting.push_back(frame);
+        lane.received_payloads = lane.received_payloads.saturating_add(frames.len() as u64);
+        let last = frames.len().saturating_sub(1);
+        let mut left = size;
+        for (at, frame) in frames.into_iter().enumerate() {
+            // The last one carries what the message adds to its frames.
+            let ends_message = at == last;
+            let bytes = if ends_message {
+                left
+            } else {
+                frame.len() as u64
+            };
+            left = left.saturating_sub(bytes);
+            let charge = Charge {
+                bytes,
+                ends_message,
+            };
+            lane.waiting.push_back((frame, charge));
+        }
         self.drained_bytes = drained_bytes;
         Ok(())
     }
@@ -162,33 +243,36 @@ impl Incoming {
     /// Hands the lane's next frame to the application's side.
     pub(super) fn hand_out(&mut self, class: Class) -> Option<Vec<u8>> {
         let lane = self.lanes.of_mut(class);
-        let frame = lane.waiting.pop_front()?;
-        lane.handed_out.push_back(frame.len() as u64);
+        let (frame, charge) = lane.waiting.pop_front()?;
+        lane.handed_out.push_back(charge);
         Some(frame)
     }
 
     /// The application took the oldest frame that was handed out; `false` if there is none.
     pub(super) fn taken(&mut self, class: Class) -> bool {
         let lane = self.lanes.of_mut(class);
-        let Some(size) = lane.handed_out.pop_front() else {
+        let Some(charge) = lane.handed_out.pop_front() else {
             return false;
         };
-        lane.taken_frames = lane.taken_frames.saturating_add(1);
-        lane.taken_bytes = lane.taken_bytes.saturating_add(size);
+        let frames = u64::from(charge.ends_message);
+        lane.taken_frames = lane.taken_frames.saturating_add(frames);
+        lane.taken_bytes = lane.taken_bytes.saturating_add(charge.bytes);
         true
     }
 
-    /// Whether a quarter of any window was used up since the last grant.
+    /// Whether a quarter of any window was used up since the last grant, or larger ones are due.
     pub(super) fn grant_due(&self) -> bool {
         let quarter = |window: u64| (window / self.rules.grant_fraction).max(1);
-        let frames = quarter(self.windows.lane_frames());
-        let bytes = quarter(self.windows.lane_bytes());
+        let windows = self.windows.times(self.granted.scale);
+        let frames = quarter(windows.lane_frames);
+        let bytes = quarter(windows.lane_bytes);
         let granted_frames = PerLane(self.granted.taken_frames);
         let granted_bytes = PerLane(self.granted.taken_bytes);
         let drained = self
             .let_through()
             .saturating_sub(self.granted.drained_bytes);
-        drained >= quarter(self.windows.link_bytes())
+        self.scale > self.granted.scale
+            || drained >= quarter(windows.link_bytes)
             || self.lanes.each().any(|(class, lane)| {
                 lane.taken_frames.saturating_sub(*granted_frames.of(class)) >= frames
                     || lane.taken_bytes.saturating_sub(*granted_bytes.of(class)) >= bytes
@@ -201,6 +285,7 @@ impl Incoming {
             taken_frames: self.lanes.0.each_ref().map(|lane| lane.taken_frames),
             taken_bytes: self.lanes.0.each_ref().map(|lane| lane.taken_bytes),
             drained_bytes: self.let_through(),
+            scale: self.scale,
         };
         self.granted
     }
@@ -214,14 +299,20 @@ impl Incoming {
     }
 
     /// Payload frames of a lane that came, in all.
-    pub(super) fn received_frames(&self, class: Class) -> u64 {
-        self.lanes.of(class).received_frames
+    pub(super) fn received_payloads(&self, class: Class) -> u64 {
+        self.lanes.of(class).received_payloads
     }
 
-    /// Payload frames of a lane that came and were not taken.
+    /// Messages of a lane that came and were not taken.
     pub(super) fn untaken_frames(&self, class: Class) -> usize {
         let lane = self.lanes.of(class);
-        lane.waiting.len() + lane.handed_out.len()
+        let untaken = lane.received_frames.saturating_sub(lane.taken_frames);
+        usize::try_from(untaken).unwrap_or(usize::MAX)
+    }
+
+    /// How many times the windows were granted.
+    pub(super) fn granted_scale(&self) -> u8 {
+        self.granted.scale
     }
 
     /// Bytes of the frames that came and were not taken, on all lanes.

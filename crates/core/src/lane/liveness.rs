@@ -12,7 +12,8 @@ use super::bounds::{GONE_MS, PROBE_IDLE_MS};
 pub(super) struct Liveness {
     answered_ms: u64,
     probe: Option<Probe>,
-    /// How long the last answered probe took, from its sending.
+    /// How long the last answered probe took, from its sending; a HELLO's answer before there was
+    /// one.
     round_trip_ms: Option<u64>,
 }
 
@@ -35,6 +36,15 @@ impl Liveness {
         self.probe = None;
     }
 
+    /// A HELLO was answered after so long: the shortest counts, as the others waited for more than
+    /// the way.
+    pub(super) fn took(&mut self, round_trip_ms: u64) {
+        let shortest_ms = self
+            .round_trip_ms
+            .map_or(round_trip_ms, |ms| ms.min(round_trip_ms));
+        self.round_trip_ms = Some(shortest_ms);
+    }
+
     /// The other side answered the probe with this number; whether that is the one that waits.
     pub(super) fn pong(&mut self, number: u64, now_ms: u64) -> bool {
         let sent = self.probe.and_then(|probe| probe.sent);
@@ -44,6 +54,14 @@ impl Liveness {
         self.round_trip_ms = Some(now_ms.saturating_sub(sent.at_ms));
         self.answered(now_ms);
         true
+    }
+
+    /// Makes a probe due now, if no HELLO told how far away the other side is.
+    pub(super) fn opened(&mut self, now_ms: u64) {
+        if self.round_trip_ms.is_none() {
+            let due_ms = now_ms;
+            self.probe = Some(Probe { due_ms, sent: None });
+        }
     }
 
     /// Makes a probe due when it is time.

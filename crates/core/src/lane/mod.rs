@@ -4,6 +4,7 @@
 //! what one class has of it: a queue, a place in turn, and credit. Source: protocol decision 6
 //! (links and lanes).
 
+mod batch;
 pub mod bounds;
 mod channel;
 mod control;

@@ -1,13 +1,15 @@
 //! Outbound lanes: one FIFO a class, and whose turn it is.
 //!
 //! Law (order): frames of one class leave in the order they were pushed; nothing is dropped or
-//! taken twice. Law (reserve): no lane, however full, keeps another from its reserve. Law (turns):
+//! taken twice. Law (reserve): no lane, however full, keeps another from its reserve of places and
+//! bytes, and no other peer does. Law (turns):
 //! control goes first, but at most [`CONTROL_BURST_MAX`](super::bounds::CONTROL_BURST_MAX) times in
 //! a row while a lower class could send; lower classes take turns.
 
 use std::collections::VecDeque;
 
-use super::bounds::QUEUED_MAX;
+use super::batch::Batch;
+use super::bounds::{LANES, QUEUED_MAX, QUEUED_MAX_BYTES};
 use super::per_lane::PerLane;
 use super::reason::SendError;
 use super::rules::Rules;
@@ -17,12 +19,16 @@ use crate::ids::Class;
 #[derive(Debug)]
 pub(super) struct Outbound {
     lanes: PerLane<VecDeque<Vec<u8>>>,
+    /// Bytes that wait, a lane.
+    bytes: PerLane<usize>,
+    /// Bytes beyond the reserves that the node lets this peer's lanes hold.
+    spare_bytes: usize,
     /// Control frames in a row while a lower class could have gone.
     control_run: u8,
     /// The lower class whose turn is next.
     next: Class,
-    /// Lanes that refused a frame and have not told since that they have room.
-    refused: PerLane<bool>,
+    /// Lanes that refused a frame of this size and have not told since that they have room.
+    refused: PerLane<Option<usize>>,
     rules: Rules,
 }
 
@@ -30,6 +36,8 @@ impl Outbound {
     pub(super) fn new(rules: Rules) -> Self {
         Self {
             lanes: PerLane::default(),
+            bytes: PerLane::default(),
+            spare_bytes: usize::MAX,
             control_run: 0,
             next: Class::Storage,
             refused: PerLane::default(),
@@ -39,35 +47,76 @@ impl Outbound {
 
     /// Appends a frame to its lane, if the lane's reserve or the shared places have room.
     pub(super) fn push(&mut self, class: Class, frame: Vec<u8>) -> Result<(), SendError> {
-        if !self.has_room(class) {
-            *self.refused.of_mut(class) = true;
-            let queued = self.queued(class);
-            return Err(SendError::LaneFull { class, queued });
+        let size = frame.len();
+        if let Some(full) = self.full(class, size) {
+            *self.refused.of_mut(class) = Some(size);
+            return Err(full);
         }
+        *self.bytes.of_mut(class) += size;
         self.lanes.of_mut(class).push_back(frame);
         Ok(())
     }
 
+    /// What the node lets these lanes hold beyond their reserves.
+    pub(super) fn spare(&mut self, bytes: usize) {
+        self.spare_bytes = bytes;
+    }
+
+    /// Bytes that wait beyond the lanes' reserves.
+    pub(super) fn shared_bytes(&self) -> usize {
+        let over = |class| self.over_bytes(class, 0);
+        Class::ALL.into_iter().map(over).sum()
+    }
+
+    /// Whether a lane refused a frame and waits to tell that it has room.
+    pub(super) fn has_refused(&self) -> bool {
+        self.refused.iter().any(Option::is_some)
+    }
+
     /// A lane that refused a frame and now has room; told once for any number of refusals.
     pub(super) fn poll_room(&mut self) -> Option<Class> {
-        let roomy = |&class: &Class| *self.refused.of(class) && self.has_room(class);
+        let roomy = |&class: &Class| {
+            let size = *self.refused.of(class);
+            size.is_some_and(|size| self.full(class, size).is_none())
+        };
         let class = Class::ALL.into_iter().find(roomy)?;
-        *self.refused.of_mut(class) = false;
+        *self.refused.of_mut(class) = None;
         Some(class)
     }
 
-    fn has_room(&self, class: Class) -> bool {
-        self.queued(class) < self.reserve(class) || self.shared_used() < self.shared()
+    /// Why the lane has no room for a frame of this size, if it has none.
+    fn full(&self, class: Class, size: usize) -> Option<SendError> {
+        let queued = self.queued(class);
+        if queued >= self.reserve(class) && self.shared_used() >= self.shared() {
+            return Some(SendError::LaneFull { class, queued });
+        }
+        let more = self.over_bytes(class, size) - self.over_bytes(class, 0);
+        let shared = self.shared_bytes() + more;
+        if more > 0 && shared > QUEUED_MAX_BYTES.saturating_sub(LANES * self.rules.reserve_bytes) {
+            let queued_bytes = *self.bytes.of(class);
+            return Some(SendError::LaneFullBytes {
+                class,
+                queued_bytes,
+            });
+        }
+        (more > 0 && shared > self.spare_bytes).then_some(SendError::NodeFull { class })
     }
 
-    /// Takes the next frame among the lanes whose head, of this many bytes, `may_leave`.
+    /// Bytes that the lane would hold beyond its reserve with so many more.
+    fn over_bytes(&self, class: Class, more: usize) -> usize {
+        let bytes = self.bytes.of(class).saturating_add(more);
+        bytes.saturating_sub(self.rules.reserve_bytes)
+    }
+
+    /// Takes the next message among the lanes whose head `may_leave`, being of so many bytes and
+    /// frames: the lane's first frame, and what else of the lane fits in one batch that may leave.
     pub(super) fn take(
         &mut self,
-        may_leave: impl Fn(Class, usize) -> bool,
-    ) -> Option<(Class, Vec<u8>)> {
+        may_leave: impl Fn(Class, usize, usize) -> bool,
+    ) -> Option<(Class, Batch)> {
         let ready = |class| {
             let head = self.lanes.of(class).front();
-            head.is_some_and(|frame| may_leave(class, frame.len()))
+            head.is_some_and(|frame| may_leave(class, frame.len(), 1))
         };
         let lower = lower_from(self.next)
             .into_iter()
@@ -85,13 +134,32 @@ impl Outbound {
             let [_, after, _] = lower_from(class);
             self.next = after;
         }
+        let mut batch = Batch::of(self.pop(class)?, self.rules.batch_frames);
+        while let Some(next) = self.lanes.of(class).front() {
+            let whole = batch.with(next.len());
+            if !whole.is_some_and(|whole| may_leave(class, whole, batch.frames() + 1)) {
+                break;
+            }
+            batch.push(self.pop(class)?);
+        }
+        Some((class, batch))
+    }
+
+    fn pop(&mut self, class: Class) -> Option<Vec<u8>> {
         let frame = self.lanes.of_mut(class).pop_front()?;
-        Some((class, frame))
+        let bytes = self.bytes.of_mut(class);
+        *bytes = bytes.saturating_sub(frame.len());
+        Some(frame)
     }
 
     /// Frames of a lane that wait.
     pub(super) fn queued(&self, class: Class) -> usize {
         self.lanes.of(class).len()
+    }
+
+    /// Bytes of a lane that wait.
+    pub(super) fn queued_lane_bytes(&self, class: Class) -> usize {
+        *self.bytes.of(class)
     }
 
     /// Frames of all lanes that wait.
@@ -101,12 +169,13 @@ impl Outbound {
 
     /// Bytes of all lanes that wait.
     pub(super) fn queued_bytes(&self) -> usize {
-        self.lanes.iter().flatten().map(Vec::len).sum()
+        self.bytes.iter().sum()
     }
 
     /// Forgets everything that waits.
     pub(super) fn clear(&mut self) {
         self.lanes = PerLane::default();
+        self.bytes = PerLane::default();
     }
 
     /// Places that only this class may use.
@@ -182,7 +251,7 @@ mod tests {
         fill(&mut outbound, Class::E2e);
         assert!(outbound.push(Class::E2e, vec![0]).is_err());
         assert_eq!(outbound.poll_room(), None);
-        outbound.take(|_, _| true).unwrap();
+        outbound.take(|_, _, _| true).unwrap();
         assert_eq!(outbound.poll_room(), Some(Class::E2e));
         assert_eq!(outbound.poll_room(), None);
         assert_eq!(outbound.push(Class::E2e, vec![0]), Ok(()));
@@ -203,6 +272,11 @@ mod tests {
     /// Takes everything from full lanes; the longest run of control while others waited, and the
     /// longest wait of a data lane between its turns.
     fn runs(rules: Rules) -> (usize, usize) {
+        // Turns are counted in messages.
+        let rules = Rules {
+            batch_frames: 1,
+            ..rules
+        };
         let mut outbound = Outbound::new(rules);
         for _ in 0..40 {
             for class in Class::ALL {
@@ -210,7 +284,7 @@ mod tests {
             }
         }
         let mut order = Vec::new();
-        while let Some((class, _)) = outbound.take(|_, _| true) {
+        while let Some((class, _)) = outbound.take(|_, _, _| true) {
             order.push(class);
         }
         assert_eq!(order.len(), 40 * LANES);

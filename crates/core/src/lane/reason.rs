@@ -1,6 +1,8 @@
 //! Why a frame was not queued, and why a link ended.
 
-use super::bounds::{CONTROL_WINDOW_FRAMES, HELLOS_TAKEN_MAX, LANE_WINDOW_FRAMES, QUEUED_MAX};
+use super::bounds::{
+    CONTROL_WINDOW_FRAMES, HELLOS_TAKEN_MAX, NODE_QUEUED_MAX_BYTES, QUEUED_MAX, QUEUED_MAX_BYTES,
+};
 use crate::fault::{Coded, Fault};
 use crate::ids::{Class, NetworkId};
 use crate::wire::cbor::CborError;
@@ -20,6 +22,27 @@ pub enum SendError {
         /// Frames that wait in it.
         queued: usize,
     },
+    /// The lane's reserve of bytes and the shared bytes are full.
+    #[error(
+        "the {class} lane holds {queued_bytes} bytes and the peer's {QUEUED_MAX_BYTES} are used up: \
+         wait until some have left"
+    )]
+    LaneFullBytes {
+        /// The lane.
+        class: Class,
+        /// Bytes that wait in it.
+        queued_bytes: usize,
+    },
+    /// The lane's reserve of bytes is full, and so is what all lanes of the node may hold beyond
+    /// theirs.
+    #[error(
+        "the lanes of this node hold {NODE_QUEUED_MAX_BYTES} bytes beyond their reserves: wait until \
+         some have left"
+    )]
+    NodeFull {
+        /// The lane.
+        class: Class,
+    },
     /// Not a payload frame of this protocol, or larger than one may be.
     #[error("not a payload frame: {0}")]
     NotPayload(FrameError),
@@ -28,10 +51,20 @@ pub enum SendError {
     Ended,
 }
 
+impl SendError {
+    /// Whether the lane takes the frame later: [`SessionEvent::Room`](super::SessionEvent::Room)
+    /// says when.
+    pub fn is_full(&self) -> bool {
+        self.fault() == Fault::RefusedByBound
+    }
+}
+
 impl Coded for SendError {
     fn code(&self) -> &'static str {
         match self {
             Self::LaneFull { .. } => "lane/full",
+            Self::LaneFullBytes { .. } => "lane/full_bytes",
+            Self::NodeFull { .. } => "lane/node_full",
             Self::NotPayload(_) => "lane/not_payload",
             Self::Ended => "lane/ended",
         }
@@ -39,7 +72,9 @@ impl Coded for SendError {
 
     fn fault(&self) -> Fault {
         match self {
-            Self::LaneFull { .. } => Fault::RefusedByBound,
+            Self::LaneFull { .. } | Self::LaneFullBytes { .. } | Self::NodeFull { .. } => {
+                Fault::RefusedByBound
+            }
             Self::NotPayload(_) => Fault::Usage,
             Self::Ended => Fault::Unreachable,
         }
@@ -158,8 +193,8 @@ pub enum Violation {
         /// What came.
         received: u64,
     },
-    /// More payload frames on a lane than were granted.
-    #[error("more than {LANE_WINDOW_FRAMES} untaken frames on the {0} lane")]
+    /// More messages with payload on a lane than were granted.
+    #[error("more untaken messages on the {0} lane than were granted")]
     OverLaneFrames(Class),
     /// More payload bytes on a lane than were granted.
     #[error("more than {window_bytes} untaken bytes on the {class} lane")]

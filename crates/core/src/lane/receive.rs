@@ -1,5 +1,6 @@
 //! What a session does with a message that came.
 
+use super::batch;
 use super::bounds::HELLOS_TAKEN_MAX;
 use super::channel::Fin;
 use super::control::{ControlFrame, Hello, Numbered};
@@ -13,7 +14,13 @@ impl Session {
     /// Takes one message off a channel.
     pub(super) fn receive(&mut self, class: Class, message: Vec<u8>) -> Result<(), Violation> {
         let frame = match Frame::split(&message)? {
-            Frame::Payload(_) => return self.receive_payload(class, message),
+            Frame::Payload(_) => {
+                return self.receive_payload(class, message.len(), vec![message]);
+            }
+            Frame::Batch(body) => {
+                let frames = batch::split(body)?;
+                return self.receive_payload(class, message.len(), frames);
+            }
             Frame::Control(body) => ControlFrame::from_body(body)?,
         };
         match frame {
@@ -26,6 +33,11 @@ impl Session {
                 let channel = self.channels.of_mut(class);
                 if channel.hellos_sent == 0 {
                     return Err(Violation::Unasked(class));
+                }
+                // Which of several HELLOs this answers, nobody knows.
+                if !channel.hello_answered && channel.hellos_sent == 1 {
+                    let round_trip_ms = self.now_ms.saturating_sub(channel.hello_sent_ms);
+                    self.liveness.took(round_trip_ms);
                 }
                 channel.hello_answered = true;
                 Ok(())
@@ -50,12 +62,17 @@ impl Session {
         }
     }
 
-    fn receive_payload(&mut self, class: Class, frame: Vec<u8>) -> Result<(), Violation> {
+    fn receive_payload(
+        &mut self,
+        class: Class,
+        size_bytes: usize,
+        frames: Vec<Vec<u8>>,
+    ) -> Result<(), Violation> {
         self.after_hello(class)?;
         if self.channels.of(class).peer_fin.is_some() {
             return Err(Violation::AfterFin(class));
         }
-        self.incoming.receive(class, frame)
+        self.incoming.receive(class, size_bytes, frames)
     }
 
     fn receive_hello(&mut self, class: Class, hello: Hello) -> Result<(), Violation> {
@@ -78,7 +95,7 @@ impl Session {
 
     fn receive_fin(&mut self, class: Class, announced: u64) -> Result<(), Violation> {
         self.after_hello(class)?;
-        let received = self.incoming.received_frames(class);
+        let received = self.incoming.received_payloads(class);
         if announced != received {
             return Err(Violation::FinCount {
                 class,
@@ -126,6 +143,7 @@ impl Session {
                 }
                 let answered = self.liveness.pong(ping, self.now_ms);
                 self.counters.probes_answered += u64::from(answered);
+                self.widen();
             }
         }
         if answers {

@@ -1,8 +1,8 @@
 //! The numbers a session goes by, as data, so that a test can break one and see its law fail.
 
 use super::bounds::{
-    CONTROL_BURST_MAX, CONTROL_RESERVE, DATA_RESERVE, GRANT_FRACTION, HELLO_QUICK_MAX,
-    LANE_IN_FLIGHT_MAX,
+    BATCH_MAX_FRAMES, CONTROL_BURST_MAX, CONTROL_RESERVE, DATA_RESERVE, GRANT_FRACTION,
+    HELLO_QUICK_MAX, LANE_IN_FLIGHT_MAX, LANE_RESERVE_BYTES,
 };
 
 /// What a session goes by. Outside tests there is only [`Rules::PROTOCOL`].
@@ -16,6 +16,10 @@ pub(super) struct Rules {
     pub(super) control_reserve: usize,
     /// Queue places of each data lane alone.
     pub(super) data_reserve: usize,
+    /// Bytes of the queue that each lane has alone.
+    pub(super) reserve_bytes: usize,
+    /// Payload frames that share a message at most.
+    pub(super) batch_frames: usize,
     /// A grant is due after a window divided by this.
     pub(super) grant_fraction: u64,
     /// Whether the link's byte window counts what the application took, not what came off the
@@ -38,6 +42,8 @@ impl Rules {
         control_burst: CONTROL_BURST_MAX,
         control_reserve: CONTROL_RESERVE,
         data_reserve: DATA_RESERVE,
+        reserve_bytes: LANE_RESERVE_BYTES,
+        batch_frames: BATCH_MAX_FRAMES,
         grant_fraction: GRANT_FRACTION,
         link_waits_for_taking: false,
         hello_quick: HELLO_QUICK_MAX,

@@ -10,7 +10,7 @@
 
 use super::bounds::{
     FIN_DEADLINE_MS, HANDSHAKE_DEADLINE_MS, HELLO_RESEND_MAX_MS, HELLO_RESEND_MIN_MS,
-    HELLO_RESEND_SLOW_MS, LINGER_MS,
+    HELLO_RESEND_SLOW_MS, LINGER_MS, WINDOW_SCALE_MAX, WINDOW_SCALE_STEP_MS,
 };
 use super::channel::{Channel, Fin, Kind};
 use super::control::{Hello, QuotaHint, Windows};
@@ -34,6 +34,9 @@ pub struct SessionConfig {
     pub windows: Windows,
     /// The quota this node keeps as a destination.
     pub quota: QuotaHint,
+    /// How many times its windows this side grants a far peer at most; a socket's buffer may hold
+    /// less than [`WINDOW_SCALE_MAX`] of them.
+    pub window_scale_max: u8,
     /// Any number; spreads the times at which HELLOs are sent again.
     pub jitter_seed: u64,
     /// How long the handshake may take.
@@ -49,6 +52,7 @@ impl SessionConfig {
         Self {
             network,
             windows: Windows::default(),
+            window_scale_max: WINDOW_SCALE_MAX,
             quota: QuotaHint::default(),
             jitter_seed: 0,
             handshake_deadline_ms: HANDSHAKE_DEADLINE_MS,
@@ -250,7 +254,7 @@ impl Session {
         }
         match Frame::split(&frame) {
             Ok(Frame::Payload(_)) => {}
-            Ok(Frame::Control(_)) => {
+            Ok(Frame::Control(_) | Frame::Batch(_)) => {
                 return Err(SendError::NotPayload(FrameError::UnknownMarker));
             }
             Err(error) => return Err(SendError::NotPayload(error)),
@@ -258,6 +262,12 @@ impl Session {
         let pushed = self.outbound.push(class, frame);
         self.counters.sends_refused += u64::from(pushed.is_err());
         pushed
+    }
+
+    /// How many bytes beyond their lanes' reserves this link's queues may hold, where a node has a
+    /// bound on all its links together.
+    pub fn spare(&mut self, bytes: usize) {
+        self.outbound.spare(bytes);
     }
 
     /// The application's side took the oldest frame of this lane that was handed to it.
@@ -350,9 +360,19 @@ impl Session {
         let lanes = self.channels.each();
         let open = lanes.filter(|(_, channel)| !matches!(channel.fin, Fin::Answered { .. }));
         let sent: u64 = open
-            .map(|(class, _)| self.outgoing.unpassed_frames(class))
+            .map(|(class, _)| self.outgoing.unpassed_payloads(class))
             .sum();
         sent.saturating_add(self.outbound.queued_total() as u64)
+    }
+
+    /// Bytes that wait to be sent beyond their lanes' reserves.
+    pub fn shared_queued_bytes(&self) -> usize {
+        self.outbound.shared_bytes()
+    }
+
+    /// Whether a lane refused a frame and has not told since that it has room.
+    pub fn owes_room(&self) -> bool {
+        self.takes_frames() && self.outbound.has_refused()
     }
 
     /// Bytes this session holds for the other side and for its user: what waits to be sent, and what
@@ -367,14 +387,16 @@ impl Session {
         let windows = self.peer.map(|hello| hello.windows);
         let lane = |class| {
             let under_way = self.outgoing.unpassed_frames(class);
-            let granted = windows.map_or(0, Windows::lane_frames);
+            let scale = self.outgoing.scale();
+            let granted = windows.map_or(0, |windows| windows.times(scale).lane_frames);
             LaneStatus {
                 queued: self.outbound.queued(class),
+                queued_bytes: self.outbound.queued_lane_bytes(class),
                 in_flight: self.channels.of(class).in_flight(Kind::Payload),
                 credit: granted.saturating_sub(under_way),
                 untaken: self.incoming.untaken_frames(class),
-                sent: self.outgoing.frames(class),
-                received: self.incoming.received_frames(class),
+                sent: self.outgoing.payloads(class),
+                received: self.incoming.received_payloads(class),
             }
         };
         SessionStatus {
@@ -383,6 +405,7 @@ impl Session {
             undrained_bytes: self.outgoing.undrained_bytes(),
             unanswered_control: self.numbers.unanswered(),
             round_trip_ms: self.liveness.round_trip_ms(),
+            window_scales: (self.incoming.granted_scale(), self.outgoing.scale()),
             counters: self.counters,
         }
     }
@@ -398,7 +421,9 @@ impl Session {
         if self.phase == Phase::Opening && self.channels.iter().all(Channel::is_ready) {
             self.phase = Phase::Open;
             self.open_untold = true;
+            self.widen();
             self.liveness.answered(self.now_ms);
+            self.liveness.opened(self.now_ms);
         }
         let peer_fin = self
             .channels
@@ -468,6 +493,15 @@ impl Session {
         self.phase = Phase::Ended;
         self.outbound.clear();
         self.ended = Some(reason);
+    }
+
+    /// Grants the windows as often as the round trip asks for.
+    pub(super) fn widen(&mut self) {
+        let round_trip_ms = self.liveness.round_trip_ms().unwrap_or(0);
+        let times = 1 + round_trip_ms / WINDOW_SCALE_STEP_MS;
+        let most = self.config.window_scale_max.clamp(1, WINDOW_SCALE_MAX);
+        let scale = u8::try_from(times).unwrap_or(most).min(most);
+        self.incoming.scale_to(scale);
     }
 
     fn takes_frames(&self) -> bool {

@@ -8,11 +8,13 @@ use super::session::Phase;
 pub struct LaneStatus {
     /// Frames that wait to be sent.
     pub queued: usize,
-    /// Frames handed out that the channel's send buffer has not yet taken.
+    /// Bytes of them.
+    pub queued_bytes: usize,
+    /// Messages, frames or batches, handed out that the channel's send buffer has not yet taken.
     pub in_flight: usize,
-    /// Frames that the receiver's lane window still allows.
+    /// Messages that the receiver's lane window still allows.
     pub credit: u64,
-    /// Frames that came and that the application has not taken.
+    /// Messages that came and that the application has not taken.
     pub untaken: usize,
     /// Frames sent since the link was made.
     pub sent: u64,
@@ -31,8 +33,10 @@ pub struct SessionStatus {
     pub undrained_bytes: u64,
     /// Control frames sent that the receiver has not said it heard.
     pub unanswered_control: u64,
-    /// How long the last answered probe took.
+    /// How long the last answered probe took, or a HELLO before there was one.
     pub round_trip_ms: Option<u64>,
+    /// How many times its windows this side granted, and how many times its windows the other did.
+    pub window_scales: (u8, u8),
     /// What happened so far.
     pub counters: Counters,
 }
@@ -46,6 +50,8 @@ pub struct Counters {
     pub messages_after_end: u64,
     /// HELLOs sent, the first of each channel included.
     pub hellos_sent: u64,
+    /// Messages sent that held more than one payload frame.
+    pub batches_sent: u64,
     /// Grants sent.
     pub credits_sent: u64,
     /// Grants that came.

@@ -4,6 +4,7 @@
 //! payload by the lanes' turns, and a lane's FIN when nothing of it waits. Law (probes): a probe
 //! waits for no payload frame and no grant. Story 15.
 
+use super::batch::Batch;
 use super::bounds::{CONTROL_IN_FLIGHT_MAX, PROBE_RESERVE_FRAMES};
 use super::channel::{Fin, Kind};
 use super::control::{ControlFrame, Hello, Numbered};
@@ -24,9 +25,12 @@ impl Session {
         if let Some((class, frame)) = control {
             return Some(self.hand_out(class, Kind::Control, frame.to_frame()));
         }
-        if let Some((class, frame)) = self.payload() {
-            self.outgoing.sent(class, frame.len());
-            return Some(self.hand_out(class, Kind::Payload, frame));
+        if let Some((class, batch)) = self.payload() {
+            let frames = batch.frames();
+            let message = batch.into_message();
+            self.outgoing.sent(class, message.len(), frames);
+            self.counters.batches_sent += u64::from(frames > 1);
+            return Some(self.hand_out(class, Kind::Payload, message));
         }
         let (class, fin) = self.fin()?;
         Some(self.hand_out(class, Kind::Control, fin.to_frame()))
@@ -57,7 +61,9 @@ impl Session {
             channel.hellos_sent = channel.hellos_sent.saturating_add(1);
             let sent = channel.hellos_sent;
             let wait_ms = self.hello_wait_ms(sent);
-            self.channels.of_mut(class).hello_due_ms = now_ms.saturating_add(wait_ms);
+            let channel = self.channels.of_mut(class);
+            channel.hello_due_ms = now_ms.saturating_add(wait_ms);
+            channel.hello_sent_ms = now_ms;
             self.counters.hellos_sent += 1;
             return Some(ControlFrame::Hello(class, hello));
         }
@@ -105,16 +111,17 @@ impl Session {
         }
     }
 
-    /// The payload frame whose turn it is, among the lanes that may send.
-    fn payload(&mut self) -> Option<(Class, Vec<u8>)> {
+    /// The payload frames whose turn it is, among the lanes that may send.
+    fn payload(&mut self) -> Option<(Class, Batch)> {
         if self.phase == Phase::Opening {
             return None;
         }
         let windows = self.peer?.windows;
         let rules = self.config.rules;
         let (channels, outgoing) = (&self.channels, &self.outgoing);
-        self.outbound.take(|class, size_bytes| {
-            let room = outgoing.has_room(windows, class, size_bytes) || !rules.heeds_credit;
+        self.outbound.take(|class, size_bytes, payloads| {
+            let room =
+                outgoing.has_room(windows, class, size_bytes, payloads) || !rules.heeds_credit;
             room && channels.of(class).in_flight(Kind::Payload) < rules.lane_in_flight
         })
     }
@@ -127,7 +134,7 @@ impl Session {
         let class = Class::ALL.into_iter().find(|&class| {
             self.channels.of(class).fin == Fin::Unsent && self.outbound.queued(class) == 0
         })?;
-        let frames = self.outgoing.frames(class);
+        let frames = self.outgoing.payloads(class);
         let channel = self.channels.of_mut(class);
         let after_ack = channel.fin_ack_sent;
         channel.fin = Fin::Sent { after_ack };

@@ -307,7 +307,7 @@ impl Payload {
     pub fn from_frame(frame: &[u8]) -> Result<Self, VerifyError> {
         match Frame::split(frame)? {
             Frame::Payload(body) => Ok(from_slice(body)?),
-            Frame::Control(_) => Err(VerifyError::NotPayload),
+            Frame::Control(_) | Frame::Batch(_) => Err(VerifyError::NotPayload),
         }
     }
 

@@ -10,6 +10,13 @@ pub const MARKER_BYTES: usize = 4;
 /// The largest link control frame, its marker included.
 pub const CONTROL_FRAME_MAX_BYTES: usize = 1024;
 
+/// The largest batch of payload frames, its marker included: a message that other lanes wait behind
+/// for no longer than for a chunk.
+pub const BATCH_MAX_BYTES: usize = 16 * 1024;
+
+/// Payload frames that one batch holds at most.
+pub const BATCH_MAX_FRAMES: usize = 32;
+
 /// What a payload adds to its data at most: marker, two inline delegations, two proofs, relay
 /// fields, digests and heads. The largest payload is built in a test, and fits.
 pub const PAYLOAD_OVERHEAD_MAX_BYTES: usize = 2 * 1024;
@@ -27,6 +34,7 @@ pub const SDP_MAX_BYTES: usize = 16 * 1024;
 pub const SIGNAL_MAX_BYTES: usize = SDP_MAX_BYTES + 1024;
 
 const _: () = assert!(CONTROL_FRAME_MAX_BYTES <= FRAME_MAX_BYTES);
+const _: () = assert!(BATCH_MAX_BYTES <= FRAME_MAX_BYTES);
 const _: () = assert!(
     SIGNAL_MAX_BYTES < DATA_MAX_BYTES,
     "a routed offer must fit a frame"

@@ -1,6 +1,6 @@
 //! What a frame is, decided by its first four bytes before anything is decoded.
 
-use super::bounds::{CONTROL_FRAME_MAX_BYTES, FRAME_MAX_BYTES, MARKER_BYTES};
+use super::bounds::{BATCH_MAX_BYTES, CONTROL_FRAME_MAX_BYTES, FRAME_MAX_BYTES, MARKER_BYTES};
 use crate::fault::{Coded, Fault};
 
 /// Marker of a payload frame.
@@ -9,6 +9,9 @@ pub const PAYLOAD_MARKER: [u8; MARKER_BYTES] = *b"OvPy";
 /// Marker of a link control frame.
 pub const CONTROL_MARKER: [u8; MARKER_BYTES] = *b"OvLc";
 
+/// Marker of a batch of payload frames.
+pub const BATCH_MARKER: [u8; MARKER_BYTES] = *b"OvBt";
+
 /// A frame whose marker and size are right; its body is not looked at yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Frame<'a> {
@@ -16,6 +19,8 @@ pub enum Frame<'a> {
     Payload(&'a [u8]),
     /// The body of a link control frame.
     Control(&'a [u8]),
+    /// The body of a batch of payload frames, which exists only between the two ends of a link.
+    Batch(&'a [u8]),
 }
 
 impl<'a> Frame<'a> {
@@ -31,17 +36,19 @@ impl<'a> Frame<'a> {
                 bound_bytes: FRAME_MAX_BYTES,
             });
         }
-        match bytes.split_first_chunk() {
-            Some((&PAYLOAD_MARKER, body)) => Ok(Self::Payload(body)),
-            Some((&CONTROL_MARKER, _)) if size_bytes > CONTROL_FRAME_MAX_BYTES => {
-                Err(FrameError::Oversized {
-                    size_bytes,
-                    bound_bytes: CONTROL_FRAME_MAX_BYTES,
-                })
-            }
-            Some((&CONTROL_MARKER, body)) => Ok(Self::Control(body)),
-            _ => Err(FrameError::UnknownMarker),
+        let (frame, bound_bytes) = match bytes.split_first_chunk() {
+            Some((&PAYLOAD_MARKER, body)) => (Self::Payload(body), FRAME_MAX_BYTES),
+            Some((&CONTROL_MARKER, body)) => (Self::Control(body), CONTROL_FRAME_MAX_BYTES),
+            Some((&BATCH_MARKER, body)) => (Self::Batch(body), BATCH_MAX_BYTES),
+            _ => return Err(FrameError::UnknownMarker),
+        };
+        if size_bytes > bound_bytes {
+            return Err(FrameError::Oversized {
+                size_bytes,
+                bound_bytes,
+            });
         }
+        Ok(frame)
     }
 }
 
@@ -56,7 +63,7 @@ pub enum FrameError {
         /// The bound on its kind.
         bound_bytes: usize,
     },
-    /// Neither a payload frame nor a link control frame.
+    /// No frame of this protocol.
     #[error("the frame begins with no known marker")]
     UnknownMarker,
 }
@@ -82,6 +89,7 @@ mod tests {
     fn markers_decide_and_nothing_else_passes() {
         assert_eq!(Frame::split(b"OvPyrest"), Ok(Frame::Payload(b"rest")));
         assert_eq!(Frame::split(b"OvLc"), Ok(Frame::Control(b"")));
+        assert_eq!(Frame::split(b"OvBt"), Ok(Frame::Batch(b"")));
         for other in [&b""[..], b"OvP", b"ovpy....", b"\x82\x00\x00\x00"] {
             assert_eq!(Frame::split(other), Err(FrameError::UnknownMarker));
         }
@@ -92,6 +100,7 @@ mod tests {
         for (marker, bound_bytes) in [
             (PAYLOAD_MARKER, FRAME_MAX_BYTES),
             (CONTROL_MARKER, CONTROL_FRAME_MAX_BYTES),
+            (BATCH_MARKER, BATCH_MAX_BYTES),
         ] {
             let mut bytes = marker.to_vec();
             bytes.resize(bound_bytes, 0);

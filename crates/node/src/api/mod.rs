@@ -30,7 +30,7 @@ pub use report::verdict_word;
 pub use server::{LocalApi, OpenedStore};
 pub use socket::{LocalListener, bind};
 pub use types::{
-    BoundReport, BoundsReport, Cause, ClassName, EventLine, FaultName, Identity, LinkReport,
-    OfferAgainRequest, PeerChanged, PeerReport, PeerRequest, PeersReport, QueueReport, Refusal,
-    SendReceipt, SendRequest, StatusReport, StoreReport, TakeRequest, TakenMessage,
+    BoundReport, BoundsReport, Cause, ClassName, EventLine, FaultName, Identity, LaneReport,
+    LinkReport, OfferAgainRequest, PeerChanged, PeerReport, PeerRequest, PeersReport, QueueReport,
+    Refusal, SendReceipt, SendRequest, StatusReport, StoreReport, TakeRequest, TakenMessage,
 };

@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use overlane_core::Class;
 use overlane_core::identity::AccountKey;
+use overlane_core::lane::LaneStatus;
 use overlane_core::replay::{self, Verdict};
 
 use super::types::{
-    Cause, ClassName, EventLine, Identity, LinkReport, PeerReport, QueueReport, StatusReport,
-    StoreReport, TakenMessage,
+    Cause, ClassName, EventLine, Identity, LaneReport, LinkReport, PeerReport, QueueReport,
+    StatusReport, StoreReport, TakenMessage,
 };
 use crate::link::LinkStatus;
 use crate::peer::Counters;
@@ -160,6 +162,31 @@ fn link(link: &LinkStatus) -> LinkReport {
         peer: link.peer.to_string(),
         dialed_url: link.dialed_url.clone(),
         disturbed: link.disturbed,
+        round_trip_ms: link.session.round_trip_ms,
+        window_scale: link.session.window_scales.0,
+        lanes: link.session.lanes.each().map(lane).collect(),
+    }
+}
+
+fn lane((class, lane): (Class, &LaneStatus)) -> LaneReport {
+    let LaneStatus {
+        queued,
+        queued_bytes,
+        in_flight,
+        credit,
+        untaken,
+        sent,
+        received,
+    } = *lane;
+    LaneReport {
+        class: class.into(),
+        queued,
+        queued_bytes,
+        in_flight,
+        credit,
+        untaken,
+        sent,
+        received,
     }
 }
 

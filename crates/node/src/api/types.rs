@@ -151,6 +151,33 @@ pub struct LinkReport {
     /// Whether nothing was heard of the peer for a while: what the link takes may be lost.
     #[serde(default)]
     pub disturbed: bool,
+    /// How long the last probe took, there and back.
+    pub round_trip_ms: Option<u64>,
+    /// How many times its windows this node granted the peer, because it is far away.
+    pub window_scale: u8,
+    /// Its lanes, in the order of their classes.
+    pub lanes: Vec<LaneReport>,
+}
+
+/// One lane of a link.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LaneReport {
+    /// Its class.
+    pub class: ClassName,
+    /// Frames that wait to be sent.
+    pub queued: usize,
+    /// Bytes of them.
+    pub queued_bytes: usize,
+    /// Messages on their way into the channel's send buffer.
+    pub in_flight: usize,
+    /// Messages that the peer's window still allows.
+    pub credit: u64,
+    /// Messages that came and that this node has not taken.
+    pub untaken: usize,
+    /// Frames sent since the link came up.
+    pub sent: u64,
+    /// Frames received since then.
+    pub received: u64,
 }
 
 /// A node to stay linked to.

@@ -62,6 +62,24 @@ fn in_words(report: &StatusReport) -> String {
             ""
         };
         text += &format!("\n  {} {way}{quiet}", link.peer);
+        if let Some(round_trip_ms) = link.round_trip_ms {
+            text += &format!(", {round_trip_ms} ms there and back");
+        }
+        text +=
+            "\n    lane         queued     bytes  in flight  credit     sent  received  untaken";
+        for lane in &link.lanes {
+            text += &format!(
+                "\n    {:<11} {:>7} {:>9} {:>10} {:>7} {:>8} {:>9} {:>8}",
+                lane.class,
+                lane.queued,
+                lane.queued_bytes,
+                lane.in_flight,
+                lane.credit,
+                lane.sent,
+                lane.received,
+                lane.untaken
+            );
+        }
     }
     text += &format!("\n\npeers: {}", peers.len());
     for peer in peers {

@@ -40,7 +40,9 @@ use webrtc::peer_connection::{
 use super::count::Held;
 use super::probe;
 use super::sdp::{self, Fingerprint, Reach, SDP_MAX_CANDIDATES, SdpError};
-use super::socket::{FarEnd, LinkRuntime, RECEIVE_BUFFER_WANTED_BYTES, byte_window};
+use super::socket::{
+    FarEnd, LinkRuntime, RECEIVE_BUFFER_WANTED_BYTES, byte_window, window_scale_max,
+};
 use super::transport::{
     Connector, EVENTS_MAX, Ended, Opened, SEND_BUFFER_MAX_BYTES, Transport, TransportError,
     TransportEvent,
@@ -503,6 +505,10 @@ impl Transport for Connection {
 
     fn byte_window(&self) -> u32 {
         byte_window(self.runtime.granted_bytes())
+    }
+
+    fn window_scale_max(&self) -> u8 {
+        window_scale_max(self.runtime.granted_bytes())
     }
 
     async fn close(&self) {

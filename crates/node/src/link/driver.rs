@@ -19,13 +19,14 @@ use overlane_core::lane::{
 };
 use overlane_core::{Class, Did};
 use tokio::sync::mpsc::error::TrySendError;
-use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::time::Instant;
 
 use super::count::Counted;
 use super::error::DownReason;
 use super::id::LinkId;
 use super::links::{ClockWitness, LinkEvent, Shared, Stopping};
+use super::queued::{Queued, Share};
 use super::transport::{Transport, TransportError, TransportEvent};
 
 /// Transport events that are taken in a row before the session is asked what it wants.
@@ -52,6 +53,9 @@ pub(super) struct Link {
     /// What the peer's clock showed when it answered; `None` if the peer offered.
     witness: Option<ClockWitness>,
     session: Mutex<Session>,
+    /// What its lanes hold of the node's bound; locked with the session, after it.
+    share: Mutex<Share>,
+    queued: Arc<Queued>,
     /// Why this node ends it, if for another reason than that it was told to close it.
     fate: Mutex<Option<DownReason>>,
     /// Nothing was heard of the other side for a while.
@@ -66,6 +70,7 @@ impl Link {
         Asked { peer, url, witness }: Asked,
         byte_window: u32,
         session: Session,
+        queued: Arc<Queued>,
         epoch: Instant,
     ) -> Self {
         Self {
@@ -75,6 +80,8 @@ impl Link {
             byte_window,
             witness,
             session: Mutex::new(session),
+            share: Mutex::default(),
+            queued,
             fate: Mutex::new(None),
             disturbed: AtomicBool::new(false),
             wake: Notify::new(),
@@ -83,9 +90,10 @@ impl Link {
     }
 
     pub(super) fn send(&self, class: Class, frame: Vec<u8>) -> Result<(), SendError> {
-        self.session().send(class, frame)?;
+        let sent = self.counted(|session| session.send(class, frame));
+        // Also a refused one: its driver then waits for room.
         self.wake.notify_one();
-        Ok(())
+        sent
     }
 
     pub(super) fn taken(&self, class: Class) {
@@ -125,6 +133,13 @@ impl Link {
         self.session().status()
     }
 
+    /// Changes what the queues hold, within the node's bound.
+    fn counted<T>(&self, change: impl FnOnce(&mut Session) -> T) -> T {
+        let mut session = self.session();
+        let mut share = lock(&self.share);
+        self.queued.counted(&mut session, &mut share, change)
+    }
+
     fn session(&self) -> MutexGuard<'_, Session> {
         lock(&self.session)
     }
@@ -157,6 +172,8 @@ pub(super) struct Driver {
     opened: Option<OpenedSender>,
     /// The node was told that the link is up.
     told_up: bool,
+    /// Changes when the node's queues have room again.
+    room: watch::Receiver<u64>,
     /// What the other side keeps as a destination, once it said so.
     quota: Option<QuotaHint>,
     /// Messages of the session that wait for their channel; the session bounds them.
@@ -185,6 +202,7 @@ impl Driver {
         opened: OpenedSender,
     ) -> Self {
         let task = shared.held.tasks.one();
+        let queued = Arc::clone(&link.queued);
         let cut = Box::pin(shared.stopping(Stopping::Cut));
         Self {
             link,
@@ -193,6 +211,7 @@ impl Driver {
             transport_events,
             opened: Some(opened),
             told_up: false,
+            room: queued.room(),
             quota: None,
             outbox: PerLane::default(),
             busy: PerLane::default(),
@@ -215,6 +234,8 @@ impl Driver {
             self.wait().await;
         };
         self.sending.clear();
+        // What it held of the node's bound is free.
+        self.link.counted(|_| ());
         self.transport.close().await;
         let (link, peer) = (self.link.id, self.link.peer);
         tracing::debug!(%link, %peer, %reason, "link down");
@@ -237,7 +258,8 @@ impl Driver {
     fn turn(&mut self) -> Option<DownReason> {
         self.transmit();
         while self.pending.is_empty() {
-            let event = self.link.session().poll_event()?;
+            self.room.mark_unchanged();
+            let event = self.link.counted(Session::poll_event)?;
             match event {
                 SessionEvent::Open { peer } => self.open(peer.quota),
                 // Nobody here was told that it could send on it.
@@ -311,12 +333,12 @@ impl Driver {
     /// Moves what the session wants sent towards the channels, each in order.
     fn transmit(&mut self) {
         let now_ms = self.link.now_ms();
-        let mut session = self.link.session();
-        while let Some(transmit) = session.poll_transmit(now_ms) {
-            let outbox = self.outbox.of_mut(transmit.class);
-            outbox.push_back(transmit.bytes);
-        }
-        drop(session);
+        self.link.counted(|session| {
+            while let Some(transmit) = session.poll_transmit(now_ms) {
+                let outbox = self.outbox.of_mut(transmit.class);
+                outbox.push_back(transmit.bytes);
+            }
+        });
         let deadline = self.shared.config.send_deadline();
         for (class, busy) in self.busy.each_mut() {
             if *busy {
@@ -359,7 +381,10 @@ impl Driver {
 
     /// Waits for one thing to happen, and tells the session.
     async fn wait(&mut self) {
-        let timeout = self.link.session().poll_timeout();
+        let (timeout, owes_room) = {
+            let session = self.link.session();
+            (session.poll_timeout(), session.owes_room())
+        };
         let due = timeout.map(|ms| self.link.epoch + Duration::from_millis(ms));
         let ended = self.transport_ended.is_some();
         tokio::select! {
@@ -367,6 +392,7 @@ impl Driver {
             Some((class, sent)) = self.sending.next() => self.sent(class, sent),
             permit = reserved(&mut self.reserving) => self.place(permit),
             () = self.link.wake.notified() => {}
+            _ = self.room.changed(), if owes_room => {}
             () = &mut self.cut, if !self.deaf => self.node_is_gone(),
             () = until(due) => {
                 let now_ms = self.link.now_ms();

@@ -43,6 +43,10 @@ impl Transport for Nowhere {
         1 << 19
     }
 
+    fn window_scale_max(&self) -> u8 {
+        1
+    }
+
     async fn close(&self) {}
 }
 
@@ -98,7 +102,9 @@ async fn law_told_if_answered_a_link_that_gives_way_before_it_is_told_loses_no_f
         url: None,
         witness: None,
     };
-    let link = Arc::new(Link::new(id, asked, 1 << 19, session(), shared.epoch));
+    let queued = Arc::clone(&shared.queued);
+    let link = Link::new(id, asked, 1 << 19, session(), queued, shared.epoch);
+    let link = Arc::new(link);
     lock(&shared.registry)
         .attach(id, Arc::clone(&link))
         .unwrap();

@@ -20,6 +20,7 @@ use super::id::LinkId;
 use super::links::{ClockWitness, LinkUp, Links, Shared, Stopping};
 use super::registry::Direction;
 use super::rule::Mark;
+use super::transport::Transport;
 use super::transport::{Opened, TransportError};
 
 impl Links {
@@ -82,7 +83,7 @@ impl Links {
                     url: None,
                     witness: None,
                 };
-                let link = self.link(&place, asked, transport.byte_window());
+                let link = self.link(&place, asked, transport.as_ref());
                 // Nobody waits for it here: the node hears of it when it is up.
                 drop(self.run(place, link, Opened { transport, events }).await?);
                 Ok(answer.to_bytes())
@@ -106,7 +107,7 @@ impl Links {
         let running = match self.unless_stopping(asked).await {
             Ok(asked) => {
                 let peer = asked.peer;
-                let link = self.link(&place, asked, transport.byte_window());
+                let link = self.link(&place, asked, transport.as_ref());
                 let opened = self.run(place, link, Opened { transport, events }).await;
                 opened.map(|opened| (peer, opened))
             }
@@ -218,11 +219,13 @@ impl Links {
         }
     }
 
-    fn link(&self, place: &Place, asked: Asked, byte_window: u32) -> Arc<Link> {
+    fn link(&self, place: &Place, asked: Asked, transport: &dyn Transport) -> Arc<Link> {
+        let byte_window = transport.byte_window();
         let config = &self.shared.config;
         let [a, b, c, d, e, f, g, h, ..] = self.shared.identity.nonce();
         let mut session = SessionConfig::new(self.shared.identity.signer().network());
         session.windows = Windows::sized(byte_window);
+        session.window_scale_max = transport.window_scale_max();
         session.quota = config.quota;
         session.jitter_seed = u64::from_le_bytes([a, b, c, d, e, f, g, h]);
         session.handshake_deadline_ms = config.handshake_deadline_ms;
@@ -230,7 +233,15 @@ impl Links {
         let now_ms = u64::try_from(self.shared.epoch.elapsed().as_millis()).unwrap_or(u64::MAX);
         let session = Session::new(session, now_ms);
         let epoch = self.shared.epoch;
-        Arc::new(Link::new(place.id, asked, byte_window, session, epoch))
+        let queued = Arc::clone(&self.shared.queued);
+        Arc::new(Link::new(
+            place.id,
+            asked,
+            byte_window,
+            session,
+            queued,
+            epoch,
+        ))
     }
 
     /// Sets the link's driver to work, which then owns its place.

@@ -17,6 +17,7 @@ use super::count::Held;
 use super::driver::{Link, lock};
 use super::error::{DownReason, LinkError};
 use super::id::LinkId;
+use super::queued::Queued;
 use super::registry::{Registry, Stage};
 use super::transport::Connector;
 
@@ -137,6 +138,8 @@ pub(super) struct Shared {
     pub(super) guard: Mutex<OfferGuard>,
     /// Requests of strangers that were refused, by code: constants, so the table is bounded.
     pub(super) refused: Mutex<BTreeMap<&'static str, u64>>,
+    /// What the lanes of all links hold.
+    pub(super) queued: Arc<Queued>,
     /// Counts changes of the registry, for those who wait for one.
     pub(super) changes: watch::Sender<u64>,
     pub(super) stopping: watch::Sender<Stopping>,
@@ -205,6 +208,7 @@ impl Links {
             connector,
             guard: Mutex::new(OfferGuard::new()),
             refused: Mutex::default(),
+            queued: Arc::default(),
             changes: watch::Sender::new(0),
             stopping: watch::Sender::new(Stopping::No),
             epoch: Instant::now(),
@@ -234,6 +238,12 @@ impl Links {
     /// What links hold of the system.
     pub fn held(&self) -> &Held {
         &self.shared.held
+    }
+
+    /// Bytes that the lanes of all links hold beyond their reserves, at most
+    /// [`NODE_QUEUED_MAX_BYTES`](overlane_core::lane::bounds::NODE_QUEUED_MAX_BYTES).
+    pub fn queued_bytes(&self) -> usize {
+        self.shared.queued.held_bytes()
     }
 
     pub(super) fn config(&self) -> &LinkConfig {

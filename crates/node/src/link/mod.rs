@@ -20,6 +20,7 @@ pub mod http;
 mod id;
 mod links;
 mod probe;
+mod queued;
 mod registry;
 mod rule;
 pub mod sdp;

@@ -16,7 +16,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use overlane_core::lane::bounds::{LINK_WINDOW_DEFAULT_BYTES, LINK_WINDOW_MIN_BYTES};
+use overlane_core::lane::bounds::{
+    LINK_WINDOW_DEFAULT_BYTES, LINK_WINDOW_MIN_BYTES, WINDOW_SCALE_MAX,
+};
 use webrtc::runtime::{
     AsyncInterval, AsyncTcpListener, AsyncTcpStream, AsyncUdpSocket, JoinHandle, RecvMeta, Runtime,
     TokioRuntime, Transmit,
@@ -44,6 +46,16 @@ pub fn byte_window(granted_bytes: usize) -> u32 {
     u32::try_from(granted_bytes / WINDOW_FRACTION)
         .unwrap_or(LINK_WINDOW_DEFAULT_BYTES)
         .clamp(LINK_WINDOW_MIN_BYTES, LINK_WINDOW_DEFAULT_BYTES)
+}
+
+/// How many times that window a far peer may have under way: what comes from far away comes spread
+/// over the path, and still at most half of the buffer's worth.
+pub fn window_scale_max(granted_bytes: usize) -> u8 {
+    let window = usize::try_from(byte_window(granted_bytes)).unwrap_or(usize::MAX);
+    let times = granted_bytes / 2 / window;
+    u8::try_from(times)
+        .unwrap_or(u8::MAX)
+        .clamp(1, WINDOW_SCALE_MAX)
 }
 
 /// Asks for `wanted_bytes` of receive buffer and tells what the kernel granted.
@@ -259,6 +271,13 @@ mod tests {
         );
         assert_eq!(byte_window(0), LINK_WINDOW_MIN_BYTES);
         assert_eq!(byte_window(usize::MAX), LINK_WINDOW_DEFAULT_BYTES);
+        assert_eq!(
+            window_scale_max(RECEIVE_BUFFER_WANTED_BYTES),
+            WINDOW_SCALE_MAX
+        );
+        assert_eq!(window_scale_max(RECEIVE_BUFFER_UNTUNED_BYTES), 1);
+        assert_eq!(window_scale_max(0), 1);
+        assert_eq!(window_scale_max(usize::MAX), WINDOW_SCALE_MAX);
     }
 
     #[test]

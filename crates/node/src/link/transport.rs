@@ -84,6 +84,9 @@ pub trait Transport: fmt::Debug + Send + Sync + 'static {
     /// What may lie between the channels and the link, in bytes: chosen from the socket's buffer.
     fn byte_window(&self) -> u32;
 
+    /// How many times that may be under way from a far peer.
+    fn window_scale_max(&self) -> u8;
+
     /// Ends the connection and releases its socket. What a channel still holds may be lost: a
     /// link says FIN before. Repeating it does nothing.
     async fn close(&self);

@@ -46,9 +46,9 @@ pub use effect::{Delivery, Effect, Event, SendId};
 pub use inbound::{ORPHAN_FRAMES_MAX, VerifyJob, VerifyResult};
 pub use lanes::VerifyTicket;
 pub use links::{BAD_ORIGINS, DELEGATIONS_MAX};
-pub use outbound::{LaneAnswer, PENDING_SENDS_MAX, SIGNING_MAX};
+pub use outbound::{LaneAnswer, PENDING_SENDS_MAX, SIGNING_MAX, SIGNING_MAX_BYTES};
 pub use overlane_core::replay::Now;
-pub use pace::{PACE, PIPE_FRAMES};
+pub use pace::{PACE, PIPE_BYTES, PIPE_FRAMES};
 pub use refusal::Refusal;
 pub use send::{Outgoing, Receipt, SendError};
 

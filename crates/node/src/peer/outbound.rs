@@ -2,16 +2,19 @@
 //!
 //! Law **signing order**: within one stream, messages are reserved, signed and placed in the order
 //! they were asked for, and a lane that is full holds the next one back instead of losing it. At
-//! most [`SIGNING_MAX`] messages of a stream are past its pace and not yet in a lane.
+//! most [`SIGNING_MAX`] messages and [`SIGNING_MAX_BYTES`] bytes of a stream are past its pace and not yet in a lane.
 //! Source: seed 1 ("Stream and transcript"), protocol decisions 3, 4 and 6.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bytes::Bytes;
-use overlane_core::lane::bounds::{LANE_WINDOW_FRAMES, QUEUED_MAX};
+use overlane_core::lane::bounds::{
+    LANE_PAYLOADS_MAX, LANE_WINDOW_DEFAULT_BYTES, QUEUED_MAX, QUEUED_MAX_BYTES, WINDOW_SCALE_MAX,
+};
+use overlane_core::wire::bounds::FRAME_MAX_BYTES;
 use overlane_core::{Class, Did};
 
-use super::pace::{PIPE_FRAMES, Pace};
+use super::pace::{PIPE_BYTES, PIPE_FRAMES, Pace};
 use super::{Outgoing, Receipt, SendId};
 use crate::link::LinkId;
 
@@ -21,12 +24,22 @@ pub const PENDING_SENDS_MAX: usize = 1_024;
 /// Messages of one stream that are past its pace and not yet in a lane.
 pub const SIGNING_MAX: usize = 128;
 
+/// Bytes of them; the message that passes it is the last.
+pub const SIGNING_MAX_BYTES: u64 = 2 * 1024 * 1024;
+
 /// From so many paced streams on, a new one first sweeps the rested ones out.
 const PACED_STREAMS_SWEEP: usize = 1_024;
 
 const _: () = assert!(
-    SIGNING_MAX + QUEUED_MAX + LANE_WINDOW_FRAMES as usize <= PIPE_FRAMES as usize,
+    (SIGNING_MAX + QUEUED_MAX) as u64 + LANE_PAYLOADS_MAX <= PIPE_FRAMES,
     "what lies between a stream's pace and the destination's quota is within the pipe"
+);
+const _: () = assert!(
+    SIGNING_MAX_BYTES
+        + (FRAME_MAX_BYTES + QUEUED_MAX_BYTES) as u64
+        + LANE_WINDOW_DEFAULT_BYTES as u64 * WINDOW_SCALE_MAX as u64
+        <= PIPE_BYTES,
+    "in bytes too"
 );
 
 /// What became of a frame that was put in a lane.
@@ -65,6 +78,7 @@ struct OutStream {
     pace: Pace,
     waiting: VecDeque<(SendId, Outgoing)>,
     signing: usize,
+    signing_bytes: u64,
     /// When the first waiting message may be signed.
     again_ms: Option<u64>,
 }
@@ -74,9 +88,13 @@ struct OutStream {
 pub(super) struct Placing {
     pub(super) id: SendId,
     pub(super) receipt: Receipt,
-    /// The stream whose pace this message passed; `None` for bytes offered again.
-    pub(super) paced: Option<OutKey>,
+    /// The stream whose pace this message passed, and with how many bytes; `None` for bytes offered
+    /// again.
+    pub(super) paced: Option<Paced>,
 }
+
+/// A message past its stream's pace: the stream, and its bytes.
+pub(super) type Paced = (OutKey, u64);
 
 impl Outbound {
     /// Sends that have no result yet.
@@ -92,11 +110,12 @@ impl Outbound {
     }
 
     /// A send has its result. `paced` as in [`Placing`].
-    pub(super) fn end(&mut self, paced: Option<OutKey>) {
+    pub(super) fn end(&mut self, paced: Option<Paced>) {
         self.pending = self.pending.saturating_sub(1);
-        let Some(key) = paced else { return };
+        let Some((key, bytes)) = paced else { return };
         if let Some(stream) = self.streams.get_mut(&key) {
             stream.signing = stream.signing.saturating_sub(1);
+            stream.signing_bytes = stream.signing_bytes.saturating_sub(bytes);
             if stream.again_ms.is_none() && !stream.waiting.is_empty() {
                 self.freed.insert(key);
             }
@@ -118,6 +137,7 @@ impl Outbound {
             pace: Pace::new(steady_ms),
             waiting: VecDeque::new(),
             signing: 0,
+            signing_bytes: 0,
             again_ms: None,
         });
         stream.waiting.push_back((id, outgoing));
@@ -127,13 +147,15 @@ impl Outbound {
     pub(super) fn pass(&mut self, key: OutKey, steady_ms: u64) -> Option<(SendId, Outgoing)> {
         let stream = self.streams.get_mut(&key)?;
         stream.again_ms = None;
-        if stream.signing >= SIGNING_MAX {
+        if stream.signing >= SIGNING_MAX || stream.signing_bytes >= SIGNING_MAX_BYTES {
             return None;
         }
         let (_, outgoing) = stream.waiting.front()?;
-        match stream.pace.take(outgoing.data_bytes(), steady_ms) {
+        let bytes = outgoing.data_bytes();
+        match stream.pace.take(bytes, steady_ms) {
             Ok(()) => {
                 stream.signing += 1;
+                stream.signing_bytes = stream.signing_bytes.saturating_add(bytes);
                 stream.waiting.pop_front()
             }
             Err(again_ms) => {

@@ -3,8 +3,8 @@
 //!
 //! Law **pace**: whatever a stream signs under this pace, a destination at the default quota
 //! admits, however long the frames were held up on the way. Between this pace and the
-//! destination's bucket lie at most [`PIPE_FRAMES`] frames (what is being signed, the outbound
-//! lane, the lane's credit); so in any interval the destination meets at most the burst here, what
+//! destination's bucket lie at most [`PIPE_FRAMES`] frames and [`PIPE_BYTES`] bytes (what is being
+//! signed, the outbound lane, the lane's credit); so in any interval the destination meets at most the burst here, what
 //! the rate gives, and the pipe. Hence burst here + pipe ≤ burst there, and the rate here stays a
 //! little under the rate there, so that two clocks of unequal speed add up to nothing. Source:
 //! protocol decision 4 (origin quota).
@@ -13,14 +13,17 @@ use overlane_core::replay::{Bucket, QuotaLimits, QuotaRefusal};
 use overlane_core::wire::bounds::FRAME_MAX_BYTES;
 
 /// Frames of one stream that may lie between its pace and the destination's quota.
-pub const PIPE_FRAMES: u64 = 512;
+pub const PIPE_FRAMES: u64 = 896;
+
+/// Bytes of one stream that may lie there.
+pub const PIPE_BYTES: u64 = 6 * 1024 * 1024;
 
 /// What a stream is paced to.
 pub const PACE: QuotaLimits = QuotaLimits {
     messages_per_s: QuotaLimits::DEFAULT.messages_per_s / 256 * 255,
     burst_messages: QuotaLimits::DEFAULT.burst_messages - PIPE_FRAMES,
     bytes_per_s: QuotaLimits::DEFAULT.bytes_per_s / 256 * 255,
-    burst_bytes: QuotaLimits::DEFAULT.burst_bytes - PIPE_FRAMES * FRAME_MAX_BYTES as u64,
+    burst_bytes: QuotaLimits::DEFAULT.burst_bytes - PIPE_BYTES,
 };
 
 const _: () = assert!(PACE.messages_per_s > 0);

@@ -8,7 +8,7 @@ use overlane_core::transaction::{
 use overlane_core::{Class, Coded, Did, StreamKey};
 
 use super::counters::count;
-use super::outbound::{LaneKey, OutKey, Placing};
+use super::outbound::{LaneKey, OutKey, Paced, Placing};
 use super::{
     Effect, LaneAnswer, Now, Outgoing, Peer, Receipt, Released, SendError, SendId, Staged,
 };
@@ -121,12 +121,12 @@ impl Peer {
                 let placing = Placing {
                     id,
                     receipt,
-                    paced: Some(stream),
+                    paced: Some((stream, outgoing.data_bytes())),
                 };
                 self.place(lane, destination, placing);
             }
             Err(error) => {
-                self.outbound.end(Some(stream));
+                self.outbound.end(Some((stream, outgoing.data_bytes())));
                 self.sent(id, Err(error));
             }
         }
@@ -251,7 +251,7 @@ impl Peer {
         }
     }
 
-    fn abandon(&mut self, id: SendId, paced: Option<OutKey>, destination: Did) {
+    fn abandon(&mut self, id: SendId, paced: Option<Paced>, destination: Did) {
         self.outbound.end(paced);
         self.sent(id, Err(SendError::Unreachable { destination }));
     }

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use overlane_core::lane::SendError as LaneError;
 use overlane_core::{Class, Did};
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 use tokio::time::{Duration, Instant, MissedTickBehavior, interval, sleep_until};
@@ -242,10 +241,7 @@ impl Driver {
             Effect::Send { link, class, frame } => {
                 let answer = match self.links.send(link, class, frame) {
                     Ok(()) => LaneAnswer::Placed,
-                    Err(LinkError::Lane {
-                        error: LaneError::LaneFull { .. },
-                        ..
-                    }) => LaneAnswer::Full,
+                    Err(LinkError::Lane { error, .. }) if error.is_full() => LaneAnswer::Full,
                     Err(_) => LaneAnswer::Gone,
                 };
                 self.peer.handle_lane(link, class, answer, self.clock.now());

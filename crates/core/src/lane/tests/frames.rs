@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use crate::ids::{Class, NetworkId};
-use crate::lane::bounds::{LANE_WINDOW_MIN_BYTES, LINK_WINDOW_MIN_BYTES};
+use crate::lane::bounds::{LANE_WINDOW_MIN_BYTES, LINK_WINDOW_MIN_BYTES, WINDOW_SCALE_MAX};
 use crate::lane::control::{ControlFrame, Credit, Hello, Numbered, QuotaHint, Windows};
 use crate::wire::bounds::CONTROL_FRAME_MAX_BYTES;
 use crate::wire::cbor::{Writer, from_slice, to_vec};
@@ -28,6 +28,7 @@ pub(super) fn golden_vectors() -> [(ControlFrame, &'static str); 7] {
         taken_frames: [1, 2, 3, 4],
         taken_bytes: [100, 200, 300, 70_000],
         drained_bytes: 70_600,
+        scale: 2,
     };
     [
         (
@@ -43,7 +44,7 @@ pub(super) fn golden_vectors() -> [(ControlFrame, &'static str); 7] {
         (ControlFrame::FinAck(Class::Control), "4f764c63 82 03 00"),
         (
             numbered(5, 24, Numbered::Credit(credit)),
-            "4f764c63 84 04 05 1818 83 8401020304 84186418c819012c1a00011170 1a000113c8",
+            "4f764c63 84 04 05 1818 84 8401020304 84186418c819012c1a00011170 1a000113c8 02",
         ),
         (numbered(1, 0, Numbered::Ping), "4f764c63 83 05 01 00"),
         (numbered(2, 9, Numbered::Pong(9)), "4f764c63 84 06 02 09 09"),
@@ -102,11 +103,12 @@ fn hello() -> impl Strategy<Value = Hello> {
 
 fn credit() -> impl Strategy<Value = Credit> {
     let lanes = || any::<[u64; 4]>();
-    let parts = (lanes(), lanes(), any::<u64>());
-    parts.prop_map(|(taken_frames, taken_bytes, drained_bytes)| Credit {
+    let parts = (lanes(), lanes(), any::<u64>(), 1..=WINDOW_SCALE_MAX);
+    parts.prop_map(|(taken_frames, taken_bytes, drained_bytes, scale)| Credit {
         taken_frames,
         taken_bytes,
         drained_bytes,
+        scale,
     })
 }
 

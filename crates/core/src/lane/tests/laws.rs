@@ -4,8 +4,9 @@
 use super::pair::{self, Broken, Net, Pair, Rng, Takes};
 use crate::ids::Class;
 use crate::lane::bounds::{
-    GONE_MS, LANE_IN_FLIGHT_MAX, LANE_WINDOW_FRAMES, LINK_WINDOW_MIN_BYTES, PROBE_IDLE_MS,
-    QUEUED_MAX,
+    BATCH_MAX_BYTES, BATCH_MAX_FRAMES, GONE_MS, LANE_IN_FLIGHT_MAX, LANE_RESERVE_BYTES,
+    LANE_WINDOW_FRAMES, LINK_WINDOW_MIN_BYTES, PROBE_IDLE_MS, QUEUED_MAX, QUEUED_MAX_BYTES,
+    WINDOW_SCALE_MAX,
 };
 use crate::lane::rules::Rules;
 use crate::lane::{CloseReason, PerLane, SendError, Violation, Windows};
@@ -165,7 +166,7 @@ fn a_frame_that_the_transport_loses_is_not_lost_silently() -> Result<(), Broken>
     let violation = Violation::FinCount {
         class: Class::Application,
         announced: 3,
-        received: 2,
+        received: 0,
     };
     assert_eq!(closed(&pair, 1), Some(&violation.into()));
     Ok(())
@@ -174,7 +175,12 @@ fn a_frame_that_the_transport_loses_is_not_lost_silently() -> Result<(), Broken>
 #[test]
 fn law_a_window_is_filled_each_round_trip_s17() -> Result<(), Broken> {
     let frames = 1_600;
-    let mut pair = Pair::opened(1, Net::default(), HONEST)?;
+    // Each frame a message of its own.
+    let alone = [Rules {
+        batch_frames: 1,
+        ..Rules::PROTOCOL
+    }; 2];
+    let mut pair = Pair::opened(1, Net::default(), alone)?;
     let round_trip_ms = 2 * pair.net.latency_ms;
     let start_ms = pair.now_ms;
     for _ in 0..frames / 100 {
@@ -195,6 +201,82 @@ fn law_a_window_is_filled_each_round_trip_s17() -> Result<(), Broken> {
     let took_ms = pair.now_ms - start_ms;
     assert_eq!(*pair.ends[1].came.of(Class::Application), frames);
     assert!(took_ms <= rounds * round_trip_ms, "{took_ms} ms");
+    Ok(())
+}
+
+/// Small frames that wait in one lane, and how many messages they took.
+fn small_frames(rules: Rules, frames: usize) -> Result<u64, Broken> {
+    let mut pair = Pair::opened(1, Net::default(), [rules; 2])?;
+    let before = pair.ends[1].session.status().counters.messages_received;
+    assert_eq!(fill(&mut pair, 0, Class::Application, frames, 100), frames);
+    progress(&mut pair)?;
+    let after = pair.ends[1].session.status().counters.messages_received;
+    Ok(after - before)
+}
+
+#[test]
+fn law_small_frames_share_messages_and_none_waits_for_another() -> Result<(), Broken> {
+    let alone = Rules {
+        batch_frames: 1,
+        ..Rules::PROTOCOL
+    };
+    let batches = QUEUED_FOR_BATCHES.div_ceil(BATCH_MAX_FRAMES) as u64;
+    assert_eq!(small_frames(Rules::PROTOCOL, QUEUED_FOR_BATCHES)?, batches);
+    let alone = small_frames(alone, QUEUED_FOR_BATCHES)?;
+    assert!(alone >= QUEUED_FOR_BATCHES as u64, "{alone}");
+    // One that is alone leaves at once, and as itself.
+    let mut pair = Pair::opened(1, Net::default(), HONEST)?;
+    fill(&mut pair, 0, Class::Application, 1, 100);
+    pair.run_for(pair.net.latency_ms)?;
+    assert!(pair.all_came(0));
+    assert_eq!(pair.ends[0].session.status().counters.batches_sent, 0);
+    Ok(())
+}
+
+/// As many as leave without a grant.
+const QUEUED_FOR_BATCHES: usize = 8 * BATCH_MAX_FRAMES / 2;
+
+/// How long so many chunks take to a peer this far away, and how often its windows were granted.
+fn far(latency_ms: u64, frames: usize) -> Result<(u64, u8), Broken> {
+    let net = Net {
+        latency_ms,
+        ..Net::default()
+    };
+    let mut pair = Pair::opened(1, net, HONEST)?;
+    // What a probe and the grant of larger windows take.
+    pair.run_for(4 * latency_ms)?;
+    let start_ms = pair.now_ms;
+    let mut queued = 0;
+    while queued < frames {
+        queued += fill(
+            &mut pair,
+            0,
+            Class::Application,
+            frames - queued,
+            BATCH_MAX_BYTES,
+        );
+        pair.run_for(latency_ms)?;
+    }
+    progress(&mut pair)?;
+    let scale = pair.ends[0].session.status().window_scales.1;
+    Ok((pair.now_ms - start_ms, scale))
+}
+
+/// A window goes each round trip, so a far peer's windows are as many times larger.
+#[test]
+fn law_a_far_peer_has_larger_windows_s17() -> Result<(), Broken> {
+    let frames = 600;
+    for (latency_ms, wanted) in [(10, 1), (12, 1), (13, 2), (30, 3), (100, WINDOW_SCALE_MAX)] {
+        let (took_ms, scale) = far(latency_ms, frames)?;
+        assert_eq!(scale, wanted, "{latency_ms} ms");
+        // Grants lag by less than a quarter.
+        let window = u64::from(LANE_WINDOW_FRAMES) * u64::from(scale) * 3 / 4;
+        let rounds = (frames as u64).div_ceil(window) + 2;
+        assert!(
+            took_ms <= rounds * 2 * latency_ms,
+            "{took_ms} ms at {latency_ms} ms"
+        );
+    }
     Ok(())
 }
 
@@ -369,12 +451,14 @@ fn law_a_silent_peer_is_gone_even_if_only_one_way_is_cut() -> Result<(), Broken>
 fn law_a_channel_that_takes_nothing_grows_no_queue_s18() -> Result<(), Broken> {
     let mut pair = Pair::opened(5, Net::default(), HONEST)?;
     pair.net.buffer = 0;
-    for class in Class::ALL {
-        fill(&mut pair, 0, class, 2 * QUEUED_MAX, FRAME_MAX_BYTES);
+    for _ in 0..LANE_IN_FLIGHT_MAX {
+        for class in Class::ALL {
+            fill(&mut pair, 0, class, 2 * QUEUED_MAX, 1_000);
+        }
+        pair.run_for(1_000)?;
     }
-    pair.run_for(10_000)?;
     for class in Class::ALL {
-        fill(&mut pair, 0, class, 2 * QUEUED_MAX, FRAME_MAX_BYTES);
+        fill(&mut pair, 0, class, 2 * QUEUED_MAX, 1_000);
         let queued = pair.ends[0].session.status().lanes.of(class).queued;
         assert_eq!(
             pair.send(0, class, 100),
@@ -393,7 +477,7 @@ fn law_a_channel_that_takes_nothing_grows_no_queue_s18() -> Result<(), Broken> {
             .iter()
             .all(|lane| lane.in_flight <= LANE_IN_FLIGHT_MAX)
     );
-    assert_eq!(session.held_bytes(), (QUEUED_MAX * FRAME_MAX_BYTES) as u64);
+    assert_eq!(session.held_bytes(), (QUEUED_MAX * 1_000) as u64);
     // each lane refused a frame, so each tells when it has room, and then takes one
     let told = pair.ends[0].rooms;
     pair.net.buffer = 64;
@@ -402,6 +486,58 @@ fn law_a_channel_that_takes_nothing_grows_no_queue_s18() -> Result<(), Broken> {
         assert!(pair.ends[0].rooms.of(class) > told.of(class), "{class}");
         assert_eq!(pair.send(0, class, 100), Ok(()));
     }
+    progress(&mut pair)
+}
+
+#[test]
+fn law_a_channel_that_takes_nothing_holds_no_more_bytes_than_its_bound_s18() -> Result<(), Broken> {
+    let mut pair = Pair::opened(5, Net::default(), HONEST)?;
+    pair.net.buffer = 0;
+    for class in Class::ALL {
+        fill(&mut pair, 0, class, QUEUED_MAX, FRAME_MAX_BYTES);
+    }
+    pair.run_for(10_000)?;
+    for class in Class::ALL {
+        fill(&mut pair, 0, class, QUEUED_MAX, FRAME_MAX_BYTES);
+        let queued_bytes = pair.ends[0].session.status().lanes.of(class).queued_bytes;
+        assert!(queued_bytes >= LANE_RESERVE_BYTES, "{class}");
+        let full = SendError::LaneFullBytes {
+            class,
+            queued_bytes,
+        };
+        assert_eq!(pair.send(0, class, FRAME_MAX_BYTES), Err(full));
+    }
+    assert_eq!(pair.ends[0].session.held_bytes(), QUEUED_MAX_BYTES as u64);
+    let told = pair.ends[0].rooms;
+    pair.net.buffer = 64;
+    pair.run_for(10_000)?;
+    for class in Class::ALL {
+        assert!(pair.ends[0].rooms.of(class) > told.of(class), "{class}");
+    }
+    progress(&mut pair)
+}
+
+/// What other links of the node hold leaves every lane its reserve, and one that was refused is told
+/// when the node has room.
+#[test]
+fn law_a_full_node_keeps_no_lane_from_its_reserve() -> Result<(), Broken> {
+    let mut pair = Pair::opened(5, Net::default(), HONEST)?;
+    pair.net.buffer = 0;
+    pair.ends[0].session.spare(0);
+    let reserve = LANE_RESERVE_BYTES / FRAME_MAX_BYTES;
+    for class in Class::ALL {
+        let queued = fill(&mut pair, 0, class, QUEUED_MAX, FRAME_MAX_BYTES);
+        assert_eq!(queued, reserve, "{class}");
+        let full = Err(SendError::NodeFull { class });
+        assert_eq!(pair.send(0, class, FRAME_MAX_BYTES), full);
+    }
+    assert!(pair.ends[0].session.owes_room());
+    assert_eq!(pair.ends[0].session.shared_queued_bytes(), 0);
+    pair.ends[0].session.spare(FRAME_MAX_BYTES);
+    pair.run_for(10)?;
+    assert!(pair.ends[0].rooms.iter().sum::<u64>() > 0);
+    assert_eq!(pair.send(0, Class::Control, FRAME_MAX_BYTES), Ok(()));
+    pair.net.buffer = 64;
     progress(&mut pair)
 }
 
@@ -482,7 +618,8 @@ fn closing_without_a_fin_loses_what_is_queued() {
 fn closing_ends_at_its_deadline_when_a_handler_takes_nothing_s16() -> Result<(), Broken> {
     let mut pair = Pair::opened(5, Net::default(), HONEST)?;
     *pair.ends[1].takes.of_mut(Class::E2e) = Takes::Never;
-    let queued = fill(&mut pair, 0, Class::E2e, 50, 100) as u64;
+    // More than the lane's window holds.
+    let queued = fill(&mut pair, 0, Class::E2e, 50, BATCH_MAX_BYTES) as u64;
     pair.run_for(1_000)?;
     pair.close(0);
     assert_eq!(pair.send(0, Class::E2e, 100), Err(SendError::Ended));

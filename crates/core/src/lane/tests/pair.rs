@@ -9,13 +9,13 @@ use std::fmt;
 use crate::ids::{Class, NetworkId};
 use crate::lane::bounds::{
     CONTROL_IN_FLIGHT_MAX, CONTROL_WINDOW_FRAMES, LANE_IN_FLIGHT_MAX, LANE_WINDOW_FRAMES,
-    LINK_WINDOW_MESSAGES, QUEUED_MAX,
+    LINK_WINDOW_MESSAGES, QUEUED_MAX, QUEUED_MAX_BYTES,
 };
 use crate::lane::rules::Rules;
 use crate::lane::{
     CloseReason, PerLane, Phase, SendError, Session, SessionConfig, SessionEvent, Windows,
 };
-use crate::wire::frame::{CONTROL_MARKER, PAYLOAD_MARKER};
+use crate::wire::frame::{BATCH_MARKER, CONTROL_MARKER, PAYLOAD_MARKER};
 
 pub(super) const NETWORK: NetworkId = NetworkId(7);
 
@@ -239,7 +239,7 @@ impl Pair {
     pub(super) fn lose_one(&mut self, from: usize, class: Class) -> bool {
         let pipe = self.pipes[from].of_mut(class);
         let newest = pipe.under_way.back();
-        let payload = newest.is_some_and(|(_, message)| message.starts_with(&PAYLOAD_MARKER));
+        let payload = newest.is_some_and(|(_, message)| is_payload(message));
         payload && pipe.under_way.pop_back().is_some()
     }
 
@@ -483,7 +483,7 @@ impl Pair {
         let (mut count, mut payload) = (0, 0);
         for message in messages.filter(|message| !is_greeting(message)) {
             count += 1;
-            if message.starts_with(&PAYLOAD_MARKER) {
+            if is_payload(message) {
                 payload += message.len() as u64;
             }
         }
@@ -495,7 +495,8 @@ impl Pair {
     fn check(&self, side: usize) -> Result<(), Broken> {
         let status = self.ends[side].session.status();
         for (class, lane) in status.lanes.each() {
-            if lane.untaken > usize::from(LANE_WINDOW_FRAMES) {
+            let scale = usize::from(status.window_scales.0);
+            if lane.untaken > scale * usize::from(LANE_WINDOW_FRAMES) {
                 return Err(broken("bounded lanes", format!("{class} lane: {lane:?}")));
             }
         }
@@ -503,7 +504,16 @@ impl Pair {
         if queued > QUEUED_MAX {
             return Err(broken("bounded queue", queued));
         }
-        if self.most_messages > LINK_WINDOW_MESSAGES || self.most_bytes > self.window_bytes {
+        let queued_bytes: usize = status.lanes.iter().map(|lane| lane.queued_bytes).sum();
+        if queued_bytes > QUEUED_MAX_BYTES {
+            return Err(broken("bounded queue", queued_bytes));
+        }
+        let ends = self.ends.iter();
+        let scales = ends.map(|end| end.session.status().window_scales.0);
+        let scale = u64::from(scales.max().unwrap_or(1));
+        let messages = LINK_WINDOW_MESSAGES
+            + (scale - 1) * u64::from(LANE_WINDOW_FRAMES) * Class::ALL.len() as u64;
+        if self.most_messages > messages || self.most_bytes > scale * self.window_bytes {
             let what = format!("{} messages, {} bytes", self.most_messages, self.most_bytes);
             return Err(broken("credit", what));
         }
@@ -566,6 +576,10 @@ impl End {
 
 fn bytes(messages: &VecDeque<(u64, Vec<u8>)>) -> impl Iterator<Item = &Vec<u8>> {
     messages.iter().map(|(_, message)| message)
+}
+
+fn is_payload(message: &[u8]) -> bool {
+    message.starts_with(&PAYLOAD_MARKER) || message.starts_with(&BATCH_MARKER)
 }
 
 /// HELLO and HELLO-ACK, which no window holds: their tags are 0 and 1.

@@ -14,6 +14,16 @@ pub(super) const ENTRIES: &[Entry] = &[
         "wait: the lane tells when it has room; a peer that takes nothing is slow or stuck",
     ),
     entry(
+        "lane/full_bytes",
+        "A lane holds as many bytes as it may: its peer takes them more slowly than they are sent.",
+        "nothing: what waits leaves first; a peer that reads nothing is given up by itself",
+    ),
+    entry(
+        "lane/node_full",
+        "The lanes of all links together hold as many bytes as they may.",
+        "nothing: what waits leaves first",
+    ),
+    entry(
         "lane/not_payload",
         "What was to be sent is no payload frame.",
         NOTHING,

@@ -4,7 +4,7 @@ use overlane_core::lane::CloseReason;
 use overlane_core::{Class, Coded};
 
 use super::must;
-use super::node::{Identity, Node, Pair, frame, number};
+use super::node::{Identity, Node, Pair, frame, number, wide};
 use super::wrap::{Trick, Tricky};
 use crate::link::connection::ConnectionConfig;
 use crate::link::count::Held;
@@ -114,7 +114,7 @@ async fn a_channel_that_takes_nothing_ends_the_link_with_its_reason() {
     let (pair, _) = impatient(Trick::StuckAfter(8)).await;
     let Pair { mut a, b, at_a, .. } = pair;
     for number in 0..16 {
-        let sent = a.links.send(at_a, Class::Application, frame(number));
+        let sent = a.links.send(at_a, Class::Application, wide(number));
         sent.unwrap();
     }
     let reason = a.down(at_a).await;

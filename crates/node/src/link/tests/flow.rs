@@ -4,7 +4,7 @@ use overlane_core::lane::bounds::{LANE_WINDOW_FRAMES, LINK_WINDOW_MESSAGES};
 use overlane_core::lane::{PerLane, SendError};
 use overlane_core::{Class, Coded};
 
-use super::node::{Node, Pair, frame, number};
+use super::node::{Node, Pair, frame, number, wide};
 use crate::link::{LinkError, LinkEvent, LinkId};
 
 /// Sends numbered frames in all classes, as fast as there is room, and checks what comes.
@@ -90,7 +90,7 @@ async fn law_untaken_small_messages_stay_below_what_stalls_the_transport() {
     for number in 0..MANY {
         for class in Class::ALL {
             // Offered beyond what fits: refusals are part of the bound.
-            let _ = a.links.send(at_a, class, frame(number));
+            let _ = a.links.send(at_a, class, wide(number));
         }
     }
     let window = u32::from(LANE_WINDOW_FRAMES);
@@ -129,7 +129,7 @@ async fn law_an_untaken_lane_holds_no_other() {
     let Pair { a, mut b, at_a, .. } = Pair::new().await;
     let window = u32::from(LANE_WINDOW_FRAMES);
     for number in 0..2 * window {
-        a.links.send(at_a, Class::Storage, frame(number)).unwrap();
+        a.links.send(at_a, Class::Storage, wide(number)).unwrap();
     }
     for next in 0..window {
         let (_, class, bytes) = b.frame().await;

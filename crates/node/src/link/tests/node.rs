@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use overlane_core::identity::{Account, Delegatee, Delegation, Life, Signer, VerifyContext};
+use overlane_core::wire::bounds::BATCH_MAX_BYTES;
 use overlane_core::wire::frame::PAYLOAD_MARKER;
 use overlane_core::{Class, Did, NetworkId};
 use tokio::net::TcpListener;
@@ -207,6 +208,13 @@ impl Pair {
 pub(super) fn frame(number: u32) -> Vec<u8> {
     let mut frame = PAYLOAD_MARKER.to_vec();
     frame.extend(number.to_be_bytes());
+    frame
+}
+
+/// The payload frame with this number, too large to share a message with another.
+pub(super) fn wide(number: u32) -> Vec<u8> {
+    let mut frame = frame(number);
+    frame.resize(BATCH_MAX_BYTES / 2 + 1, 0);
     frame
 }
 

@@ -153,6 +153,10 @@ impl Transport for Wrapped {
         self.inner.byte_window()
     }
 
+    fn window_scale_max(&self) -> u8 {
+        self.inner.window_scale_max()
+    }
+
     async fn close(&self) {
         self.inner.close().await;
     }

@@ -1,0 +1,126 @@
+//! What the lanes of all links of a node hold, in bytes.
+//!
+//! Law (node's queues): beyond what each lane may always hold, all lanes together hold at most
+//! [`NODE_QUEUED_MAX_BYTES`], so peers that read nothing cost a node no more than that; and a lane
+//! that was refused for it is told when there is room.
+
+use std::sync::Mutex;
+
+use overlane_core::lane::Session;
+use overlane_core::lane::bounds::NODE_QUEUED_MAX_BYTES;
+use overlane_core::wire::bounds::FRAME_MAX_BYTES;
+use tokio::sync::watch;
+
+use super::driver::lock;
+
+/// The bytes that all lanes hold beyond their reserves.
+#[derive(Debug)]
+pub(super) struct Queued {
+    held_bytes: Mutex<usize>,
+    /// Counts the times that there was room again after there was none.
+    room: watch::Sender<u64>,
+}
+
+/// What one link holds of it, as it was counted last.
+#[derive(Debug, Default)]
+pub(super) struct Share(usize);
+
+impl Default for Queued {
+    fn default() -> Self {
+        Self {
+            held_bytes: Mutex::new(0),
+            room: watch::Sender::new(0),
+        }
+    }
+}
+
+impl Queued {
+    /// Lets the link's session change while it knows what the other links leave it, and counts what
+    /// it holds then.
+    pub(super) fn counted<T>(
+        &self,
+        session: &mut Session,
+        share: &mut Share,
+        change: impl FnOnce(&mut Session) -> T,
+    ) -> T {
+        let mut held = lock(&self.held_bytes);
+        let others = held.saturating_sub(share.0);
+        session.spare(NODE_QUEUED_MAX_BYTES.saturating_sub(others));
+        let changed = change(session);
+        let before = *held;
+        share.0 = session.shared_queued_bytes();
+        *held = others.saturating_add(share.0);
+        let was_full = before.saturating_add(FRAME_MAX_BYTES) > NODE_QUEUED_MAX_BYTES;
+        if was_full && *held < before {
+            self.room
+                .send_modify(|times| *times = times.wrapping_add(1));
+        }
+        changed
+    }
+
+    /// Changes when there is room again.
+    pub(super) fn room(&self) -> watch::Receiver<u64> {
+        self.room.subscribe()
+    }
+
+    /// What all lanes hold beyond their reserves.
+    pub(super) fn held_bytes(&self) -> usize {
+        *lock(&self.held_bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use overlane_core::lane::bounds::{LANE_RESERVE_BYTES, QUEUED_MAX_BYTES, QUEUED_SHARED_BYTES};
+    use overlane_core::lane::{SendError, SessionConfig};
+    use overlane_core::wire::frame::PAYLOAD_MARKER;
+    use overlane_core::{Class, NetworkId};
+
+    use super::*;
+
+    fn frame() -> Vec<u8> {
+        let mut frame = PAYLOAD_MARKER.to_vec();
+        frame.resize(FRAME_MAX_BYTES, 0);
+        frame
+    }
+
+    /// Peers that read nothing, more than the bound allows the full queues of.
+    #[test]
+    fn law_peers_that_read_nothing_hold_no_more_than_the_nodes_bound() {
+        let queued = Queued::default();
+        let mut room = queued.room();
+        let peers = NODE_QUEUED_MAX_BYTES / QUEUED_SHARED_BYTES + 8;
+        let session = || {
+            (
+                Session::new(SessionConfig::new(NetworkId(7)), 0),
+                Share::default(),
+            )
+        };
+        let mut links: Vec<_> = (0..peers).map(|_| session()).collect();
+        let class = Class::Application;
+        let mut full = Vec::new();
+        for (session, share) in &mut links {
+            let refused = loop {
+                let sent = queued.counted(session, share, |it| it.send(class, frame()));
+                if let Err(refused) = sent {
+                    break refused;
+                }
+            };
+            full.push(matches!(refused, SendError::NodeFull { .. }));
+            assert!(session.held_bytes() <= QUEUED_MAX_BYTES as u64);
+            assert!(session.held_bytes() >= LANE_RESERVE_BYTES as u64);
+        }
+        assert!(!full[0] && full[peers - 1], "{full:?}");
+        assert!(queued.held_bytes() <= NODE_QUEUED_MAX_BYTES);
+        assert!(!room.has_changed().unwrap());
+        // One of them ends: whoever was refused for the node's sake hears of it.
+        let (session, share) = &mut links[0];
+        queued.counted(session, share, |it| it.close(0));
+        assert!(room.has_changed().unwrap());
+        room.mark_unchanged();
+        let (session, share) = &mut links[peers - 1];
+        let room = queued.counted(session, share, |it| it.poll_event());
+        let told = overlane_core::lane::SessionEvent::Room { class };
+        assert_eq!(room, Some(told));
+    }
+}
