@@ -6,6 +6,10 @@
 //! name): release, atomicity, order, removals-last, fail-closed, isolation, never-delete,
 //! missing, own-key, one-scan, budget, clear-one.
 
+pub mod envelope;
+#[cfg(feature = "testkit")]
+pub mod testkit;
+
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -144,6 +148,10 @@ pub enum Found {
     Missing,
 }
 
+/// The longest record a store takes: room for the longest replay record (5,089 bytes, seed 1)
+/// twelve times over, and short enough that one damaged length makes nothing read without end.
+pub const RECORD_BYTES_MAX: usize = 64 * 1024;
+
 /// Everything a store holds or has witnessed, read once.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Scan {
@@ -162,7 +170,8 @@ pub trait RecordStore: Send {
 
     /// Makes every change of the batch durable, each name at most once in a batch, and returns
     /// only then. After an error the store is poisoned: every later call fails until it is
-    /// opened again. The refusals [`StoreError::BudgetExhausted`], [`StoreError::BadRecord`] and
+    /// opened again. The refusals [`StoreError::BudgetExhausted`],
+    /// [`StoreError::CapacityExhausted`], [`StoreError::BadRecord`] and
     /// [`StoreError::RecordTooLarge`] are the exception: they come before anything is written
     /// and leave the store as it was. No removal is durable before every write of its batch: what
     /// outlives a record, such as the floors of retired streams, is never lost with it.
@@ -211,7 +220,35 @@ pub enum StoreError {
         /// What the store would hold after the write, or holds at open.
         needed_bytes: u64,
     },
-    /// Another process has the store open.
+    /// A batch would make more records than the store takes. Nothing is evicted to make room.
+    #[error("the store takes {capacity} records and no more ({needed} needed)")]
+    CapacityExhausted {
+        /// How many records it takes.
+        capacity: u64,
+        /// How many it would hold after the write, or holds at open.
+        needed: u64,
+    },
+    /// The platform keeps nothing here, or nothing for long.
+    #[error("{path} cannot be kept: {cause}")]
+    NoStorage {
+        /// The store.
+        path: String,
+        /// The platform's words.
+        cause: String,
+    },
+    /// The platform commits when it likes: it was asked for a strict commit and did not take it.
+    #[error("{path} is on a platform that promises no durable commit: use another one")]
+    NotStrict {
+        /// The store.
+        path: String,
+    },
+    /// A page of an older version has the store open, and does not let go of it.
+    #[error("{path} is held open by a page of an older version: close that page")]
+    Blocked {
+        /// The store.
+        path: String,
+    },
+    /// Another process, or another page, has the store open.
     #[error("{path} is in use by {}: stop it first", holder(*.pid))]
     Locked {
         /// The store's folder.
@@ -269,7 +306,7 @@ pub enum StoreError {
 
 fn holder(pid: Option<u32>) -> String {
     pid.map_or_else(
-        || String::from("another process"),
+        || String::from("another process or page"),
         |pid| format!("process {pid}"),
     )
 }
@@ -280,6 +317,10 @@ impl Coded for StoreError {
             Self::Io { .. } => "store/io",
             Self::Full { .. } => "store/full",
             Self::BudgetExhausted { .. } => "store/budget_exhausted",
+            Self::CapacityExhausted { .. } => "store/capacity_exhausted",
+            Self::NoStorage { .. } => "store/no_storage",
+            Self::NotStrict { .. } => "store/not_strict",
+            Self::Blocked { .. } => "store/blocked",
             Self::Locked { .. } => "store/locked",
             Self::Poisoned { .. } => "store/poisoned",
             Self::WrongKind { .. } => "store/wrong_kind",
@@ -292,7 +333,9 @@ impl Coded for StoreError {
 
     fn fault(&self) -> Fault {
         match self {
-            Self::BudgetExhausted { .. } | Self::RecordTooLarge { .. } => Fault::RefusedByBound,
+            Self::BudgetExhausted { .. }
+            | Self::CapacityExhausted { .. }
+            | Self::RecordTooLarge { .. } => Fault::RefusedByBound,
             Self::UnknownRecord { .. } => Fault::Usage,
             _ => Fault::StoreFailedClosed,
         }

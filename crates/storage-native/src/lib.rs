@@ -21,6 +21,7 @@ pub mod vfs;
 use std::path::Path;
 use std::sync::Arc;
 
+pub use overlane_core::store::RECORD_BYTES_MAX;
 use overlane_core::store::StoreError;
 
 pub use admin::{Cleared, StoreAdmin, StoreSummary};
@@ -52,7 +53,3 @@ pub fn open(
         }
     })
 }
-
-/// The longest record a store takes: room for the longest replay record (5,089 bytes, seed 1)
-/// twelve times over, and short enough that one damaged length makes nothing read without end.
-pub const RECORD_BYTES_MAX: usize = 64 * 1024;

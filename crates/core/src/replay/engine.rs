@@ -425,7 +425,7 @@ impl<T: Candidate> Engine<T> {
         let cause = Arc::new(cause);
         self.fail_pending(&cause);
         match &*cause {
-            StoreError::BudgetExhausted { .. } => {}
+            StoreError::BudgetExhausted { .. } | StoreError::CapacityExhausted { .. } => {}
             StoreError::BadRecord { name } => {
                 let bad = Bad::Unreadable(String::from("the store keeps it as bad"));
                 self.state.tables.unrestorable.insert(*name, bad);

@@ -18,6 +18,8 @@ mod engine;
 #[cfg(test)]
 mod explore;
 mod forks;
+#[cfg(feature = "inspect")]
+pub mod inspect;
 mod lease;
 mod outcome;
 mod quota;

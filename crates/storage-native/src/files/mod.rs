@@ -9,7 +9,6 @@
 //! that does not read whole is kept, named and never written over (law never-delete).
 
 mod admin;
-mod envelope;
 #[cfg(any(test, feature = "testkit"))]
 pub(crate) use envelope::ENVELOPE_BYTES;
 
@@ -18,7 +17,9 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use overlane_core::store::{Change, Effect, Found, RecordName, RecordStore, Scan, StoreError};
+use overlane_core::store::{
+    Change, Effect, Found, RecordName, RecordStore, Scan, StoreError, envelope,
+};
 
 use crate::RECORD_BYTES_MAX;
 use crate::folder::{Folder, KIND_FILE, StoreKind, TEMP_SUFFIX, is_cleared, record_of};

@@ -6,20 +6,13 @@ pub mod crash;
 pub mod failing;
 mod memory;
 pub mod scenario;
-pub mod splice;
 mod subject;
 
 pub use crate::disk::{Calls, CrashChoices, Disk, FaultKind, FaultPlan, Image, Recording, Seeded};
 pub use crate::mutant::Mutant;
 pub use memory::MemoryStore;
+pub use overlane_core::store::testkit::{name, splice};
 pub use scenario::{
     Model, Scenario, Step, alone_scenario, drawn_scenario, long_scenario, scenarios,
 };
 pub use subject::{FilesSubject, JournalSubject, STORE_FOLDER, Subject};
-
-use overlane_core::store::RecordName;
-
-/// The record names of the suites.
-pub fn name(index: u64) -> RecordName {
-    RecordName::of(&index.to_be_bytes())
-}

@@ -375,9 +375,22 @@ pub(super) const ENTRIES: &[Entry] = &[
         "stop the node and see: `{overlane} replay verify`",
     ),
     entry(
+        "store/blocked",
+        "A page that runs an older version has the browser's store open, and the new version \
+         cannot take it over until it is closed.",
+        "close every other page of this site, then load this one again",
+    ),
+    entry(
         "store/budget_exhausted",
         "The store's budget is used up; nothing is evicted to make room.",
         "`{overlane} replay verify` shows what it holds",
+    ),
+    entry(
+        "store/capacity_exhausted",
+        "A browser's store takes as many records as all bounds of replay protection allow, and no \
+         more; nothing is evicted. It was opened with a lower capacity than it holds, or something \
+         else wrote into it.",
+        "open it with the capacity it had; list what is in it on the inspect page",
     ),
     entry(
         "store/damaged",
@@ -398,6 +411,18 @@ pub(super) const ENTRIES: &[Entry] = &[
         "store/locked",
         "Another process has the store open.",
         "stop that process first",
+    ),
+    entry(
+        "store/no_storage",
+        "The browser keeps nothing for this page: a private window, storage that is turned off, a \
+         frame without an origin, or a page that did not come over HTTPS or from this machine.",
+        "open the page in an ordinary window, over HTTPS; see docs/browser.md",
+    ),
+    entry(
+        "store/not_strict",
+        "The browser ignores what is asked of a commit, so nothing it says is durable can be \
+         believed.",
+        "use a browser that knows strict commits; see docs/browser.md",
     ),
     entry(
         "store/poisoned",

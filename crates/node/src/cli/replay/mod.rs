@@ -7,20 +7,19 @@
 mod clear;
 mod floor;
 mod forks;
-mod record;
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use overlane_core::Fault;
+use overlane_core::replay::inspect::{self, Bound, Figures, RecordLine, Verified};
 use overlane_core::replay::{Now, restored};
 use overlane_core::store::RecordName;
 use overlane_node::home::{Home, HomeLock};
 use overlane_storage_native::vfs::RealVfs;
-use overlane_storage_native::{StoreAdmin, kind_of};
+use overlane_storage_native::{StoreAdmin, StoreSummary, kind_of};
 
 use super::args::Replay;
 use super::output::{Done, Failure, Output};
-use record::{RecordLine, Verified};
 
 pub(super) use forks::verify_fork;
 
@@ -85,23 +84,39 @@ fn list(opened: &mut Opened, output: &Output) -> Result<Done, Failure> {
 
 fn show(opened: &mut Opened, name: RecordName, output: &Output) -> Result<Done, Failure> {
     let record = restored(name, opened.store.show(name)?);
-    output.answer(&record::full(name, &record), |full| {
+    output.answer(&inspect::full(name, &record), |full| {
         let words = RecordLine::of(name, &record).in_words();
-        format!("{words}\n{}", record::indented(full))
+        format!("{words}\n{}", inspect::indented(full))
     })?;
     Ok(Done::Yes)
 }
 
 fn verify(opened: &mut Opened, output: &Output) -> Result<Done, Failure> {
     let scan = opened.store.scan()?;
-    let mut verified = Verified::new(&opened.store.summary());
+    let mut verified = Verified::new(figures(&opened.store.summary()));
     for (name, found) in scan.records {
         verified.count(name, &restored(name, found));
     }
-    output.answer(&verified, |verified| verified.in_words(&output.overlane))?;
+    output.answer(&verified, |verified| {
+        verified.in_words(&format!("{} replay clear NAME", output.overlane))
+    })?;
     Ok(if verified.bad.is_empty() {
         Done::Yes
     } else {
         Done::No
     })
+}
+
+fn figures(summary: &StoreSummary) -> Figures {
+    Figures {
+        kind: summary.kind.name(),
+        path: summary.folder.display().to_string(),
+        records: summary.records,
+        bound: Bound::Bytes {
+            held_bytes: summary.held_bytes,
+            budget_bytes: summary.budget_bytes,
+        },
+        foreign_entries: summary.foreign_entries,
+        cleared_kept: summary.cleared_kept,
+    }
 }

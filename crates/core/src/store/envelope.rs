@@ -1,8 +1,8 @@
-//! What a record's file holds: a marker, the record's name, the record, and a checksum over
-//! all three. A bit that changed, a cut, or another record's file under this name is noticed
-//! here, before the record is decoded (laws isolation and own-key).
+//! A record's own file or row: a marker, the record's name, the record, and a checksum over all
+//! three. A bit that changed, a cut, or another record's file under this name is noticed here,
+//! before the record is decoded (laws isolation and own-key).
 
-use overlane_core::store::{Found, RecordName};
+use super::{Found, RecordName};
 
 const MARKER: [u8; 4] = *b"OVRC";
 const NAME_BYTES: usize = 20;
@@ -10,10 +10,10 @@ const CHECKSUM_BYTES: usize = 32;
 const CHECKSUM_CONTEXT: &str = "overlane record file";
 
 /// What the envelope adds to a record.
-pub(crate) const ENVELOPE_BYTES: usize = MARKER.len() + NAME_BYTES + CHECKSUM_BYTES;
+pub const ENVELOPE_BYTES: usize = MARKER.len() + NAME_BYTES + CHECKSUM_BYTES;
 
 /// The file of a record.
-pub(crate) fn seal(name: RecordName, record: &[u8]) -> Vec<u8> {
+pub fn seal(name: RecordName, record: &[u8]) -> Vec<u8> {
     let mut file = Vec::with_capacity(record.len().saturating_add(ENVELOPE_BYTES));
     file.extend_from_slice(&MARKER);
     file.extend_from_slice(&name.0);
@@ -24,7 +24,7 @@ pub(crate) fn seal(name: RecordName, record: &[u8]) -> Vec<u8> {
 }
 
 /// What a file under this name holds.
-pub(crate) fn open(name: RecordName, file: &[u8]) -> Found {
+pub fn open(name: RecordName, file: &[u8]) -> Found {
     let Some((sealed, checksum)) = file.split_last_chunk::<CHECKSUM_BYTES>() else {
         return Found::Torn(format!("{} bytes are too few for a record", file.len()));
     };

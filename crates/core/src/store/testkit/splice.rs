@@ -1,7 +1,7 @@
 //! Deltas of the suites: the bytes between a common beginning and a common end, under the hash
 //! of the value they apply to.
 
-use overlane_core::store::{Image, Step};
+use crate::store::{Image, Step};
 
 const HASH_BYTES: usize = 8;
 
