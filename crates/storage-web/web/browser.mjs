@@ -1,0 +1,66 @@
+// A Chromium of its own for whoever drives the pages: a fresh profile, which outlives the browser, so that
+// a browser that was killed can be started again on what it left.
+import { spawn } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync, existsSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { once } from "node:events";
+
+const { chromium } = await import(process.env.PLAYWRIGHT);
+
+// Ends when `ready` says something; each look waits for the program's own next word, never for a while.
+async function line(stream, ready) {
+  let text = "";
+  for await (const chunk of stream) {
+    text += chunk;
+    const found = ready(text);
+    if (found) return found;
+  }
+  throw new Error(`it ended: ${text}`);
+}
+
+export async function serve() {
+  const server = spawn(process.env.SERVE, ["0"], { stdio: ["ignore", "pipe", "inherit"] });
+  const url = await line(server.stdout, (text) => text.match(/(http:\S+)\n/)?.[1]);
+  return { url, stop: () => server.kill() };
+}
+
+export class Browser {
+  constructor() { this.profile = mkdtempSync(join(tmpdir(), "overlane-browser-")); }
+
+  async start() {
+    const flags = ["--headless=new", "--remote-debugging-port=0", `--user-data-dir=${this.profile}`,
+      "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync",
+      "--disable-extensions", "--disable-dev-shm-usage", "--window-size=1100,800"];
+    // Root cannot have the sandbox.
+    if (process.getuid?.() === 0) flags.push("--no-sandbox");
+    this.process = spawn(process.env.CHROMIUM, [...flags, "about:blank"],
+      { stdio: ["ignore", "ignore", "pipe"], detached: true });
+    const address = await line(this.process.stderr, (text) => text.match(/DevTools listening on (ws:\S+)/)?.[1]);
+    this.process.stderr.resume();
+    this.cdp = await chromium.connectOverCDP(address);
+    this.context = this.cdp.contexts()[0];
+    return this;
+  }
+
+  async page(url) {
+    const page = await this.context.newPage();
+    page.on("pageerror", (error) => console.error(`page: ${error.message}`));
+    await page.goto(url);
+    await page.waitForSelector("body[data-ready=yes]");
+    return page;
+  }
+
+  // As when the machine's own user ends it, or the system does.
+  async kill() {
+    const gone = once(this.process, "exit");
+    process.kill(-this.process.pid, "SIGKILL");
+    await gone;
+    for (const lock of ["SingletonLock", "SingletonSocket", "SingletonCookie"]) rmSync(join(this.profile, lock), { force: true });
+  }
+
+  async end() {
+    await this.kill();
+    rmSync(this.profile, { recursive: true, force: true, maxRetries: 5 });
+  }
+}
