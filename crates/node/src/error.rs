@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use overlane_core::replay::DELEGATING_NAMESPACES;
+use overlane_core::ring::RingError;
 use overlane_core::store::StoreError;
 use overlane_core::{Coded, Fault};
 
@@ -36,6 +37,9 @@ pub enum NodeError {
     /// A link could not be made.
     #[error(transparent)]
     Link(#[from] LinkError),
+    /// Another node could not be asked by way of the ring.
+    #[error(transparent)]
+    Ring(#[from] RingError),
     /// The platform gave no randomness.
     #[error("the platform gives no randomness: {cause}")]
     Random {
@@ -82,6 +86,7 @@ impl Coded for NodeError {
             Self::Listen { .. } => "node/listen",
             Self::Store(error) => error.code(),
             Self::Link(error) => error.code(),
+            Self::Ring(error) => error.code(),
             Self::Random { .. } => "node/random",
             Self::Thread { .. } => "node/thread",
             Self::Delegation { .. } => "node/delegation",
@@ -96,6 +101,7 @@ impl Coded for NodeError {
         match self {
             Self::Store(error) => error.fault(),
             Self::Link(error) => error.fault(),
+            Self::Ring(error) => error.fault(),
             Self::Broken => Fault::StoreFailedClosed,
             Self::NoAccount | Self::ListenInUse { .. } | Self::Listen { .. } => Fault::Usage,
             Self::Random { .. } | Self::Thread { .. } | Self::PeersFull => Fault::RefusedByBound,

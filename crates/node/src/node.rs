@@ -287,6 +287,12 @@ impl Node {
         self.parts().commands.closed().await;
     }
 
+    /// Hands the driver a command.
+    pub(crate) async fn command(&self, command: Command) -> Result<(), NodeError> {
+        let sent = self.parts().commands.send(command).await;
+        sent.map_err(|_| NodeError::Closed)
+    }
+
     fn parts(&self) -> &Parts {
         &self.parts.parts
     }

@@ -95,6 +95,9 @@ pub enum RingError {
         /// Its code.
         code: String,
     },
+    /// This node is in no ring.
+    #[error("this node has joined no ring")]
+    NotJoined,
     /// As many requests as may be have no answer yet.
     #[error("{REQUESTS_MAX} requests wait for their answers: wait for one of them")]
     TooManyRequests,
@@ -107,6 +110,7 @@ impl Coded for RingError {
             Self::Unreachable { why, .. } => why.code(),
             Self::NotSent { code, .. } => code,
             Self::Declined { .. } => "ring/declined",
+            Self::NotJoined => "ring/not_joined",
             Self::TooManyRequests => "ring/too_many_requests",
         }
     }
@@ -117,6 +121,7 @@ impl Coded for RingError {
                 Fault::Unreachable
             }
             Self::Declined { .. } | Self::TooManyRequests => Fault::RefusedByBound,
+            Self::NotJoined => Fault::Usage,
         }
     }
 }

@@ -56,17 +56,6 @@ pub enum RingAction {
         /// The node.
         peer: Did,
     },
-    /// Another node offers a link; answer with [`Ring::answer`].
-    Offered {
-        /// Who.
-        from: Did,
-        /// The node by way of which it hears.
-        via: Option<Did>,
-        /// Its request.
-        id: RequestId,
-        /// The offer.
-        offer: Vec<u8>,
-    },
     /// A request of this node's user is over.
     Done {
         /// The request.
@@ -267,23 +256,13 @@ impl Ring {
                 destination,
                 handed_off,
             } => self.there(id, destination, handed_off),
-            RingMessage::Offer { id, offer } => {
-                let offered = RingAction::Offered {
-                    from,
-                    via,
-                    id,
-                    offer,
-                };
-                self.actions.push_back(offered);
-                return Ok(());
-            }
             RingMessage::Notify => {
                 self.notified(from, now_ms);
                 return Ok(());
             }
             RingMessage::Leave { successors, .. } => return self.left(from, &successors, now_ms),
-            // Who carries the message it is about knows whether it was sent.
-            RingMessage::Unreachable { .. } => return Ok(()),
+            // Who carries messages knows whether that one was sent; who makes links answers offers.
+            RingMessage::Unreachable { .. } | RingMessage::Offer { .. } => return Ok(()),
             answer => return self.answered(from, answer, now_ms),
         };
         self.reply(from, via, answer);
@@ -482,6 +461,7 @@ impl Ring {
 
     /// Answers `to`, which hears by way of `via`.
     fn reply(&mut self, to: Did, via: Option<Did>, message: RingMessage) {
+        let via = via.filter(|&via| via != self.own);
         self.actions.push_back(RingAction::Send {
             to,
             via,

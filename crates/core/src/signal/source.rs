@@ -7,6 +7,8 @@
 
 use std::net::IpAddr;
 
+use crate::ids::Did;
+
 /// Who answers for an offer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Source {
@@ -16,6 +18,8 @@ pub enum Source {
     V4([u8; 4]),
     /// An IPv6 site: the first 48 bits of its addresses, which is what one is commonly given.
     V6([u8; 6]),
+    /// A linked peer that brought the offer by way of the ring: links are bounded as addresses are.
+    Carrier(Did),
 }
 
 impl Source {
@@ -37,7 +41,7 @@ impl Source {
         let free = max.saturating_sub(used);
         match self {
             Self::Local => free > 0,
-            Self::V4(_) | Self::V6(_) => held < free,
+            Self::V4(_) | Self::V6(_) | Self::Carrier(_) => held < free,
         }
     }
 }

@@ -335,12 +335,6 @@ impl World {
                     self.forward(at, parcel);
                 }
                 RingAction::Connect { peer } => self.after(CONNECT_MS, Event::Link(at, peer)),
-                RingAction::Offered { from, via, id, .. } => {
-                    let code = "link/links_full".to_owned();
-                    if let Some(ring) = self.nodes.get_mut(&at) {
-                        ring.answer(from, via, id, Err(code));
-                    }
-                }
                 RingAction::Done { id, result } => self.done.push((at, id, result)),
             }
         }

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use overlane_core::Class;
 use overlane_core::identity::AccountKey;
 use overlane_core::lane::LaneStatus;
 use overlane_core::replay::{self, Verdict};
+use overlane_core::{Class, Coded};
 
 use super::types::{
     Cause, ClassName, EventLine, Identity, LaneReport, LinkReport, PeerReport, QueueReport,
@@ -149,6 +149,19 @@ pub(super) fn event(event: &Event) -> EventLine {
                 message,
             }
         }
+        Event::Unreachable {
+            stream,
+            sequence,
+            digest,
+            reporter,
+            why,
+        } => EventLine::Unreachable {
+            stream: stream.to_string(),
+            sequence: *sequence,
+            digest: digest.to_string(),
+            reporter: reporter.to_string(),
+            error: why.code().to_owned(),
+        },
         Event::StoreFailed { error } => {
             let Cause { error, message } = Cause::of(error);
             EventLine::StoreFailed { error, message }
@@ -199,14 +212,26 @@ fn counters(counters: &Counters) -> BTreeMap<String, u64> {
         refused: _,
         links_cut,
         sends_refused: _,
+        forwarded,
+        unreachable,
+        offers_declined,
+        unreported,
+        links_evicted,
     } = counters;
-    let links_cut = links_cut.values().sum();
+    let sum = |of: &BTreeMap<&'static str, u64>| of.values().sum::<u64>();
+    let (links_cut, forwarded) = (sum(links_cut), sum(forwarded));
+    let (unreachable, offers_declined) = (sum(unreachable), sum(offers_declined));
     let named = [
         ("frames_received", frames_received),
         ("links_cut", &links_cut),
         ("dispatched", dispatched),
         ("sent", sent),
         ("offered_again", offered_again),
+        ("forwarded", &forwarded),
+        ("unreachable", &unreachable),
+        ("offers_declined", &offers_declined),
+        ("unreported", unreported),
+        ("links_evicted", links_evicted),
     ];
     let named = named.into_iter();
     named

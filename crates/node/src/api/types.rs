@@ -301,6 +301,19 @@ pub enum EventLine {
         /// Why, in words.
         message: String,
     },
+    /// A message of this node's does not reach its destination.
+    Unreachable {
+        /// Its stream.
+        stream: String,
+        /// Its sequence.
+        sequence: u64,
+        /// Its digest.
+        digest: String,
+        /// The node where its way ended.
+        reporter: String,
+        /// Why, as a code.
+        error: String,
+    },
     /// The replay store failed: nothing is sent or admitted until the node is restarted.
     StoreFailed {
         /// Why, as a code.

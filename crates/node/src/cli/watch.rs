@@ -124,6 +124,12 @@ fn event_in_words(event: &EventLine) -> Option<String> {
             message,
             ..
         } => format!("-- refused from {peer}, {class}: {message} ({error})"),
+        EventLine::Unreachable {
+            stream,
+            sequence,
+            error,
+            ..
+        } => format!("-- {sequence} of {stream} does not arrive: {error}"),
         EventLine::StoreFailed { error, message } => {
             format!("-- store failed: {message} ({error})")
         }

@@ -1,6 +1,7 @@
 //! Why a link could not be had, and why one ended.
 
 use overlane_core::lane::{CloseReason, SendError};
+use overlane_core::ring::RingError;
 use overlane_core::signal::SignalError;
 use overlane_core::{Coded, Did, Fault};
 
@@ -52,6 +53,17 @@ pub enum LinkError {
     /// The peer is this node itself.
     #[error("this node answered its own offer: give another node's URL")]
     Itself,
+    /// Another node's signature than the one that was asked, or that brought the offer.
+    #[error("{found} signed where {wanted} was to: no link is made")]
+    OtherSigner {
+        /// Who was to sign.
+        wanted: Did,
+        /// Who did.
+        found: Did,
+    },
+    /// The node could not be asked by way of the ring, or declined.
+    #[error(transparent)]
+    Ring(#[from] RingError),
     /// Both sides offered at the same time, and the other one's offer stands.
     #[error("an offer from {peer} crossed this one and stands: wait for its link")]
     Crossed {
@@ -96,6 +108,8 @@ impl Coded for LinkError {
             Self::RefusedByPeer { .. } => "link/refused_by_peer",
             Self::NotOpened { .. } => "link/not_opened",
             Self::Itself => "link/itself",
+            Self::OtherSigner { .. } => "link/other_signer",
+            Self::Ring(error) => error.code(),
             Self::Crossed { .. } => "link/crossed",
             Self::LinksFull { .. } => "link/links_full",
             Self::HandshakesFull { .. } => "link/handshakes_full",
@@ -114,6 +128,8 @@ impl Coded for LinkError {
             Self::Signal(error) => error.fault(),
             Self::Http(error) => error.fault(),
             Self::NotOpened { reason, .. } => reason.fault(),
+            Self::OtherSigner { .. } => Fault::PeerMisbehaved,
+            Self::Ring(error) => error.fault(),
             Self::Itself => Fault::Usage,
             Self::Crossed { .. }
             | Self::LinksFull { .. }

@@ -30,13 +30,45 @@ impl Links {
     /// # Errors
     /// [`LinkError`].
     pub async fn dial(&self, url: &str) -> Result<LinkUp, LinkError> {
+        let deadline = self.shared.config.signal_deadline();
+        let post = async |offer: Vec<u8>| match post_offer(url, offer, deadline).await? {
+            Posted::Answer(answer) => Ok(answer),
+            Posted::Refused(refusal) => Err(refusal.into_error(url)),
+        };
+        self.dial_by(Target::Url(url), post).await
+    }
+
+    /// As [`dial`](Self::dial), to the node of this account: `carry` brings the offer there and the
+    /// answer back, by whatever way, which need not be trusted.
+    ///
+    /// # Errors
+    /// [`LinkError`]; [`LinkError::OtherSigner`] when another node signed the answer.
+    pub async fn dial_peer<F>(
+        &self,
+        peer: Did,
+        carry: impl Fn(Vec<u8>) -> F,
+    ) -> Result<LinkUp, LinkError>
+    where
+        F: Future<Output = Result<Vec<u8>, LinkError>>,
+    {
+        self.dial_by(Target::Peer(peer), carry).await
+    }
+
+    async fn dial_by<F>(
+        &self,
+        target: Target<'_>,
+        carry: impl Fn(Vec<u8>) -> F,
+    ) -> Result<LinkUp, LinkError>
+    where
+        F: Future<Output = Result<Vec<u8>, LinkError>>,
+    {
         let mut attempts = 1;
         loop {
-            match self.dial_once(url).await {
+            match self.dial_once(target, &carry).await {
                 Err(LinkError::NotOpened { peer, reason })
                     if attempts < self.shared.config.dial_attempts && reason.may_pass() =>
                 {
-                    tracing::debug!(url, %peer, %reason, attempts, "dialling again");
+                    tracing::debug!(%peer, %reason, attempts, "dialling again");
                     attempts += 1;
                 }
                 dialed => return dialed,
@@ -50,6 +82,28 @@ impl Links {
     /// # Errors
     /// [`LinkError`]; nothing of the offer is kept but that it came.
     pub async fn answer(&self, offer: &[u8], source: Source) -> Result<Vec<u8>, LinkError> {
+        self.answer_to(None, offer, source).await
+    }
+
+    /// As [`answer`](Self::answer), if `from` signed the offer.
+    ///
+    /// # Errors
+    /// [`LinkError`]; [`LinkError::OtherSigner`] when another node signed it.
+    pub async fn answer_peer(
+        &self,
+        from: Did,
+        offer: &[u8],
+        source: Source,
+    ) -> Result<Vec<u8>, LinkError> {
+        self.answer_to(Some(from), offer, source).await
+    }
+
+    async fn answer_to(
+        &self,
+        from: Option<Did>,
+        offer: &[u8],
+        source: Source,
+    ) -> Result<Vec<u8>, LinkError> {
         let place = Place::begin(&self.shared, Direction::Inbound(source))?;
         let signer = self.shared.identity.signer();
         let now_ms = self.shared.identity.now_ms();
@@ -62,6 +116,7 @@ impl Links {
         if peer == signer.did() {
             return Err(LinkError::Itself);
         }
+        is_by(from, peer)?;
         // What refuses and forgets goes before the guard, which must remember.
         let connector = &self.shared.connector;
         place.may_admit(peer, mark(&offer))?;
@@ -95,12 +150,19 @@ impl Links {
         }
     }
 
-    async fn dial_once(&self, url: &str) -> Result<LinkUp, LinkError> {
+    async fn dial_once<F>(
+        &self,
+        target: Target<'_>,
+        carry: &impl Fn(Vec<u8>) -> F,
+    ) -> Result<LinkUp, LinkError>
+    where
+        F: Future<Output = Result<Vec<u8>, LinkError>>,
+    {
         let place = Place::begin(&self.shared, Direction::Outbound)?;
         let id = place.id;
         let Opened { transport, events } = self.shared.connector.open().await?;
         let asked = async {
-            let (asked, sdp) = self.ask(&place, url, transport.offer()).await?;
+            let (asked, sdp) = self.ask(&place, target, carry, transport.offer()).await?;
             transport.conclude(&sdp).await?;
             Ok(asked)
         };
@@ -129,22 +191,23 @@ impl Links {
         }
     }
 
-    /// Offers, posts, and checks the answer. Gives who answered, and their session description.
-    async fn ask(
+    /// Offers, has the offer brought there, and checks the answer. Gives who answered, and their
+    /// session description.
+    async fn ask<F>(
         &self,
         place: &Place,
-        url: &str,
+        target: Target<'_>,
+        carry: &impl Fn(Vec<u8>) -> F,
         offer: impl Future<Output = Result<String, TransportError>>,
-    ) -> Result<(Asked, String), LinkError> {
+    ) -> Result<(Asked, String), LinkError>
+    where
+        F: Future<Output = Result<Vec<u8>, LinkError>>,
+    {
         let identity = &self.shared.identity;
         let signer = identity.signer();
         let sdp = self.within_signal_deadline(offer).await?;
         let offer = Offer::sign(sdp, identity.nonce(), self.life(), &signer)?;
-        let deadline = self.shared.config.signal_deadline();
-        let answer = match post_offer(url, offer.to_bytes(), deadline).await? {
-            Posted::Answer(answer) => Answer::from_bytes(&answer)?,
-            Posted::Refused(refusal) => return Err(refusal.into_error(url)),
-        };
+        let answer = Answer::from_bytes(&carry(offer.to_bytes()).await?)?;
         let context = VerifyContext {
             network: signer.network(),
             now_ms: identity.now_ms(),
@@ -154,6 +217,7 @@ impl Links {
         if peer == signer.did() {
             return Err(LinkError::Itself);
         }
+        is_by(target.peer(), peer)?;
         place.admit(peer, own_mark(&signer, &offer))?;
         // It is signed over the digest of our offer, which holds a nonce of now.
         let witness = ClockWitness {
@@ -162,7 +226,7 @@ impl Links {
         };
         let asked = Asked {
             peer,
-            url: Some(url.to_owned()),
+            url: target.url().map(str::to_owned),
             witness: Some(witness),
         };
         Ok((asked, answer.sdp().to_owned()))
@@ -263,6 +327,38 @@ impl Links {
         place.keep();
         tokio::spawn(driver.run());
         Ok(opens)
+    }
+}
+
+/// Whom a dial is to reach.
+#[derive(Debug, Clone, Copy)]
+enum Target<'a> {
+    /// Whoever answers there.
+    Url(&'a str),
+    /// The node of this account.
+    Peer(Did),
+}
+
+impl<'a> Target<'a> {
+    const fn url(self) -> Option<&'a str> {
+        match self {
+            Self::Url(url) => Some(url),
+            Self::Peer(_) => None,
+        }
+    }
+
+    const fn peer(self) -> Option<Did> {
+        match self {
+            Self::Url(_) => None,
+            Self::Peer(peer) => Some(peer),
+        }
+    }
+}
+
+fn is_by(wanted: Option<Did>, found: Did) -> Result<(), LinkError> {
+    match wanted {
+        Some(wanted) if wanted != found => Err(LinkError::OtherSigner { wanted, found }),
+        _ => Ok(()),
     }
 }
 

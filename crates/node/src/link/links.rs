@@ -229,7 +229,7 @@ impl Links {
         lock(&self.shared.refused).clone()
     }
 
-    pub(super) fn count_refused(&self, code: &'static str) {
+    pub(crate) fn count_refused(&self, code: &'static str) {
         let mut refused = lock(&self.shared.refused);
         let count = refused.entry(code).or_default();
         *count = count.saturating_add(1);

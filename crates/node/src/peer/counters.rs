@@ -14,6 +14,16 @@ pub struct Counters {
     pub sent: u64,
     /// Signed messages put in a lane again.
     pub offered_again: u64,
+    /// Messages of others that were passed on, by class.
+    pub forwarded: BTreeMap<&'static str, u64>,
+    /// Messages of this node's that a node on the way said do not arrive, by code.
+    pub unreachable: BTreeMap<&'static str, u64>,
+    /// Offers of links by way of the ring that were declined before they were looked at, by code.
+    pub offers_declined: BTreeMap<&'static str, u64>,
+    /// Messages dropped on their way without a report, because reports are paced.
+    pub unreported: u64,
+    /// Links closed to make room for others.
+    pub links_evicted: u64,
     /// Refused frames by code.
     pub refused: BTreeMap<&'static str, u64>,
     /// Links cut for what their peer sent, by the refusal's code.

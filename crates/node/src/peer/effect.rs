@@ -2,11 +2,12 @@
 
 use overlane_core::identity::Verified;
 use overlane_core::replay::{Admitted, Batch, Verdict};
+use overlane_core::ring::{RingAnswer, RingError, WhyUnreachable};
 use overlane_core::store::StoreError;
 use overlane_core::transaction::Payload;
 use overlane_core::{Class, Did, StreamKey, TransactionDigest};
 
-use super::{Receipt, Refusal, SendError, VerifyJob, VerifyTicket};
+use super::{AskId, OfferId, Receipt, Refusal, SendError, VerifyJob, VerifyTicket};
 use crate::link::LinkId;
 
 /// An admitted message on its way to the application.
@@ -64,6 +65,30 @@ pub enum Effect {
         /// The refusal's code.
         code: &'static str,
     },
+    /// The ring needs a link to this node: make an offer ([`Ask::Offer`](super::Ask::Offer)). What
+    /// became of it is told with `handle_link_up` or `handle_connect_failed`.
+    Connect {
+        /// The node.
+        peer: Did,
+    },
+    /// A node offers a link by way of the ring; answer with `handle_offer_answered`.
+    Offered {
+        /// Names the offer until it is answered.
+        offer: OfferId,
+        /// Who signed the message that brought it; the offer's own signer is to be the same.
+        from: Did,
+        /// The linked peer that brought it, whose share it is charged to.
+        by: Did,
+        /// The signed offer, not verified.
+        bytes: Vec<u8>,
+    },
+    /// What came of a question to another node.
+    Asked {
+        /// The question.
+        id: AskId,
+        /// The answer.
+        result: Result<RingAnswer, RingError>,
+    },
     /// A send's result.
     Sent {
         /// The send.
@@ -115,6 +140,19 @@ pub enum Event {
         class: Class,
         /// Why.
         refusal: Refusal,
+    },
+    /// A node on the way says that a message of this node's does not reach its destination.
+    Unreachable {
+        /// The message's stream.
+        stream: StreamKey,
+        /// Its sequence.
+        sequence: u64,
+        /// Its digest.
+        digest: TransactionDigest,
+        /// Where its way ended.
+        reporter: Did,
+        /// Why.
+        why: WhyUnreachable,
     },
     /// The record store failed: this node refuses sends and admissions until it is restarted.
     StoreFailed {

@@ -77,7 +77,10 @@ impl Peer {
             let origin = Arc::clone(payload.origin_delegation());
             (origin, Arc::clone(payload.hop_delegation()))
         });
-        let arrival = result.and_then(|payload| self.for_this_node(payload));
+        let arrival = result.and_then(|payload| match self.may_go_on(&payload) {
+            Ok(()) => Ok(payload),
+            Err(refusal) => Err(refusal),
+        });
         let refusal = arrival.as_ref().err().cloned();
         let Some((lane, link)) = self.arrivals.finish(ticket, arrival) else {
             return;
@@ -102,13 +105,10 @@ impl Peer {
         self.settle(now);
     }
 
-    /// The final-destination test.
-    fn for_this_node(&self, payload: Box<Verified<Payload>>) -> Arrival {
-        let destination = payload.stream().destination;
-        if destination != self.did {
-            return Err(Refusal::WrongDestination { destination });
-        }
-        Ok(payload)
+    /// Whether this is to be admitted here, and so needs a place.
+    fn is_for_here(&self, arrival: &Arrival) -> bool {
+        let payload = arrival.as_ref().ok();
+        payload.is_some_and(|payload| payload.stream().destination == self.did)
     }
 
     /// Moves the lane's known frames on: refused ones out, good ones to the engine while the
@@ -116,7 +116,7 @@ impl Peer {
     fn pump_lane(&mut self, lane: InboundLane, now: Now) {
         let (peer, class) = lane;
         while let Some(arrival) = self.arrivals.head(lane) {
-            if arrival.is_ok() && !self.dispatch.take_place(class, peer) {
+            if self.is_for_here(arrival) && !self.dispatch.take_place(class, peer) {
                 return;
             }
             self.move_head(lane, now);
@@ -127,7 +127,8 @@ impl Peer {
     fn serve_waiting(&mut self, class: Class, now: Now) {
         while let Some(peer) = self.dispatch.next_turn(class) {
             let lane = (peer, class);
-            if self.arrivals.head(lane).is_some_and(Result::is_ok) {
+            let head = self.arrivals.head(lane);
+            if head.is_some_and(|arrival| self.is_for_here(arrival)) {
                 self.move_head(lane, now);
             } else {
                 self.dispatch.free_place(class);
@@ -142,6 +143,9 @@ impl Peer {
             return;
         };
         match arrival {
+            Ok(payload) if payload.stream().destination != self.did => {
+                self.forward(link, lane, *payload, now);
+            }
             Ok(payload) => self.stage(link, lane, *payload, now),
             Err(refusal) => self.refuse(link, lane, refusal),
         }
@@ -168,7 +172,18 @@ impl Peer {
     ) {
         let class = lane.1;
         match outcome {
-            Outcome::Admitted(admitted) => self.hand_over(class, admitted),
+            Outcome::Admitted(admitted) => {
+                self.tell_admitted(&admitted);
+                if !self.is_for_ring(&admitted) {
+                    let delivery = Box::new(admitted);
+                    return self.effects.push_back(Effect::Dispatch { class, delivery });
+                }
+                if let Err(refusal) = self.take_ring_message(admitted, lane.0, now) {
+                    self.refuse(link, lane, refusal);
+                }
+                self.dispatch.free_place(class);
+                self.serve_waiting(class, now);
+            }
             Outcome::Refused { refusal, item } => {
                 if let (replay::Refusal::Fork(forked), Some(offered)) = (&refusal, &item) {
                     self.keep_evidence(forked, offered, now);
@@ -182,7 +197,7 @@ impl Peer {
         }
     }
 
-    fn hand_over(&mut self, class: Class, admitted: Delivery) {
+    fn tell_admitted(&mut self, admitted: &Delivery) {
         let payload = admitted.item();
         self.tell(Event::Admitted {
             stream: payload.stream(),
@@ -190,8 +205,6 @@ impl Peer {
             digest: payload.digest(),
             verdict: admitted.verdict(),
         });
-        let delivery = Box::new(admitted);
-        self.effects.push_back(Effect::Dispatch { class, delivery });
     }
 
     /// Signs what shows that an origin signed twice, and stages it for the fork log, which keeps a
@@ -238,7 +251,7 @@ impl Peer {
         }
     }
 
-    fn refuse(&mut self, link: LinkId, (peer, class): InboundLane, refusal: Refusal) {
+    pub(super) fn refuse(&mut self, link: LinkId, (peer, class): InboundLane, refusal: Refusal) {
         count(&mut self.counters.refused, refusal.code());
         self.tell(Event::Refused {
             link,

@@ -26,6 +26,7 @@ mod links;
 mod outbound;
 mod pace;
 mod refusal;
+mod ring;
 mod send;
 mod sending;
 
@@ -50,6 +51,10 @@ pub use outbound::{LaneAnswer, PENDING_SENDS_MAX, SIGNING_MAX, SIGNING_MAX_BYTES
 pub use overlane_core::replay::Now;
 pub use pace::{PACE, PIPE_BYTES, PIPE_FRAMES};
 pub use refusal::Refusal;
+pub use ring::{
+    Ask, AskId, FORWARDED_MAX, LINKS_DEFAULT_MAX, OFFERS_MAX, OWN_SENDS_MAX, OfferId, RECENT_MAX,
+    REPORTS, RING_RESERVE,
+};
 pub use send::{Outgoing, Receipt, SendError};
 
 use dispatch::Dispatch;
@@ -57,6 +62,7 @@ use inbound::Arrival;
 use lanes::{InboundLane, InboundLanes};
 use links::LinkTable;
 use outbound::{OutKey, Outbound};
+use ring::RingPart;
 
 /// One node's protocol.
 #[derive(Debug)]
@@ -71,6 +77,7 @@ pub struct Peer {
     dispatch: Dispatch,
     staged: BTreeMap<Ticket, Staged>,
     outbound: Outbound,
+    ring: RingPart,
     counters: Counters,
     failure_told: bool,
     effects: VecDeque<Effect>,
@@ -110,6 +117,7 @@ impl Peer {
             dispatch: Dispatch::default(),
             staged: BTreeMap::new(),
             outbound: Outbound::default(),
+            ring: RingPart::new(did, now.steady_ms),
             counters: Counters::default(),
             failure_told: false,
             effects: VecDeque::new(),
@@ -184,6 +192,8 @@ impl Peer {
         };
         self.links.up(link, peer, slot, now.steady_ms);
         self.tell(Event::LinkUp { link, peer });
+        self.ring_links_changed(peer, now);
+        self.settle(now);
     }
 
     /// A link that is up gives way to another: it takes no frames any more, and may still bring
@@ -200,8 +210,9 @@ impl Peer {
         };
         let reason = reason.to_owned();
         self.tell(Event::LinkDown { link, peer, reason });
+        self.ring_links_changed(peer, now);
         self.handle_orphans(link, peer, now);
-        self.abandon_lanes(link, peer);
+        self.abandon_lanes(link, peer, now);
         self.settle(now);
     }
 
@@ -226,6 +237,7 @@ impl Peer {
         for stream in self.outbound.due(now.steady_ms) {
             self.reserve(stream, now);
         }
+        self.ring_timeout(now);
         self.settle(now);
     }
 
@@ -253,7 +265,8 @@ impl Peer {
 
     /// When [`handle_timeout`](Self::handle_timeout) is next due, by the steady clock.
     pub fn poll_timeout(&self) -> Option<u64> {
-        self.outbound.due_ms()
+        let due = [self.outbound.due_ms(), self.ring_due_ms()];
+        due.into_iter().flatten().min()
     }
 
     /// Takes what the engine released, in the order it was staged, and moves on what waited for
@@ -271,6 +284,7 @@ impl Peer {
             }
             match self.outbound.next_freed() {
                 Some(stream) => self.reserve(stream, now),
+                None if self.pump_ring(now) => {}
                 None => return,
             }
         }

@@ -15,6 +15,7 @@ use overlane_core::wire::bounds::FRAME_MAX_BYTES;
 use overlane_core::{Class, Did};
 
 use super::pace::{PIPE_BYTES, PIPE_FRAMES, Pace};
+use super::ring::is_own;
 use super::{Outgoing, Receipt, SendId};
 use crate::link::LinkId;
 
@@ -67,6 +68,9 @@ pub(super) struct Outbound {
     pending: usize,
 }
 
+/// The number of what is sent for others: nobody waits for its result.
+pub(super) const FORWARDED: SendId = SendId(u64::MAX);
+
 /// One lane of one link.
 pub(super) type LaneKey = (LinkId, Class);
 
@@ -110,8 +114,9 @@ impl Outbound {
     }
 
     /// A send has its result. `paced` as in [`Placing`].
-    pub(super) fn end(&mut self, paced: Option<Paced>) {
-        self.pending = self.pending.saturating_sub(1);
+    pub(super) fn end(&mut self, id: SendId, paced: Option<Paced>) {
+        // What the ring sends, and what goes on for others, holds no place of a user's send.
+        self.pending = self.pending.saturating_sub(usize::from(!is_own(id)));
         let Some((key, bytes)) = paced else { return };
         if let Some(stream) = self.streams.get_mut(&key) {
             stream.signing = stream.signing.saturating_sub(1);
@@ -188,6 +193,12 @@ impl Outbound {
             }
         }
         drained
+    }
+
+    /// How many messages of others wait for this lane.
+    pub(super) fn forwarded(&self, lane: LaneKey) -> usize {
+        let waiting = self.lanes.get(&lane).into_iter().flatten();
+        waiting.filter(|placing| placing.id == FORWARDED).count()
     }
 
     /// Signed bytes join their lane.

@@ -1,5 +1,6 @@
 //! Why a frame went no further.
 
+use overlane_core::ring::{RingRefusal, WhyUnreachable};
 use overlane_core::transaction::{Role, VerifyError};
 use overlane_core::{Class, Coded, Did, Fault, replay};
 
@@ -38,11 +39,34 @@ pub enum Refusal {
     /// it, the link is cut.
     #[error("the link's peer passes on transactions that it cannot have checked")]
     BadOrigins,
-    /// The transaction is for another node, and nobody here can pass it on.
-    #[error("the transaction is for {destination}, which this node cannot reach")]
+    /// The transaction is for another node, and its hops end here.
+    #[error("the transaction is for {destination}, and its last hop brought it here")]
     WrongDestination {
         /// Whom it is for.
         destination: Did,
+    },
+    /// The transaction is for another node, and goes no further from here.
+    #[error("the message for {destination} goes no further: {}", why.code())]
+    Route {
+        /// Whom it is for.
+        destination: Did,
+        /// Why.
+        why: WhyUnreachable,
+    },
+    /// The hop that brought it was to send it nearer to its destination, and did not.
+    #[error("the link's peer sent a message for {destination} back, against the delivery rule")]
+    NoProgress {
+        /// Whom it is for.
+        destination: Did,
+    },
+    /// A message of the ring that is refused; it was admitted, and changed nothing else.
+    #[error(transparent)]
+    Ring(RingRefusal),
+    /// A report about nothing that this node sent.
+    #[error("{reporter} reports a message that this node did not send, or not lately")]
+    UnknownReport {
+        /// Who reports.
+        reporter: Did,
     },
     /// The replay boundary refused.
     #[error(transparent)]
@@ -73,7 +97,10 @@ impl Refusal {
     /// what time alone does to an honest frame.
     pub(super) fn cuts_link(&self) -> bool {
         match self {
-            Self::WrongLane { .. } | Self::WrongHop { .. } | Self::WrongNextHop { .. } => true,
+            Self::WrongLane { .. }
+            | Self::WrongHop { .. }
+            | Self::WrongNextHop { .. }
+            | Self::NoProgress { .. } => true,
             Self::Verify(error) => match error {
                 VerifyError::Frame(_) | VerifyError::NotPayload | VerifyError::Malformed(_) => true,
                 VerifyError::BadSignature { role, .. } => *role == Role::Hop,
@@ -83,6 +110,9 @@ impl Refusal {
                 VerifyError::UnknownDelegation { .. } | VerifyError::Life { .. } => false,
             },
             Self::WrongDestination { .. }
+            | Self::Route { .. }
+            | Self::Ring(_)
+            | Self::UnknownReport { .. }
             | Self::LinkCut
             | Self::BadOrigins
             | Self::Replay(_)
@@ -102,6 +132,10 @@ impl Coded for Refusal {
             Self::LinkCut => "payload/link_cut",
             Self::BadOrigins => "payload/bad_origins",
             Self::WrongDestination { .. } => "payload/wrong_destination",
+            Self::Route { why, .. } => why.code(),
+            Self::NoProgress { .. } => "route/no_progress",
+            Self::Ring(refusal) => refusal.code(),
+            Self::UnknownReport { .. } => "route/unknown_report",
             Self::Replay(refusal) => refusal.code(),
             Self::Orphaned => "payload/orphaned",
             Self::VerifierStopped => "payload/verifier_stopped",
@@ -112,7 +146,11 @@ impl Coded for Refusal {
         match self {
             Self::Verify(error) => error.fault(),
             Self::Replay(refusal) => refusal.fault(),
-            Self::WrongLane { .. }
+            Self::Route { why, .. } => why.fault(),
+            Self::Ring(refusal) => refusal.fault(),
+            Self::NoProgress { .. }
+            | Self::UnknownReport { .. }
+            | Self::WrongLane { .. }
             | Self::WrongHop { .. }
             | Self::WrongNextHop { .. }
             | Self::WrongDestination { .. }

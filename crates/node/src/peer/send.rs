@@ -18,6 +18,10 @@ pub struct Outgoing {
     pub tx_id: TxId,
     /// How long its proof counts.
     pub ttl_ms: u64,
+    /// The node by way of which it goes, where that is not the ring's to choose.
+    pub via: Option<Did>,
+    /// The node by way of which answers to it are heard.
+    pub reply_via: Option<Did>,
 }
 
 impl Outgoing {
@@ -29,6 +33,8 @@ impl Outgoing {
             data,
             tx_id,
             ttl_ms,
+            via: None,
+            reply_via: None,
         }
     }
 
@@ -61,7 +67,7 @@ pub struct Receipt {
 pub enum SendError {
     /// No link leads there. Nothing was signed, or the link went down before its lane took the
     /// message; a sequence may be passed over.
-    #[error("no link to {destination}: add it as a peer, or wait until it is linked")]
+    #[error("no link leads to {destination}: join a ring by a peer, or wait until one is linked")]
     Unreachable {
         /// Whom the message was for.
         destination: Did,

@@ -2,13 +2,14 @@
 
 use overlane_core::identity::Life;
 use overlane_core::replay::{self, Outcome, Reservation};
+use overlane_core::ring::WhyUnreachable;
 use overlane_core::transaction::{
     Draft, PROOF_TTL_DEFAULT_MS, Payload, RelayFields, SignError, Transaction,
 };
 use overlane_core::{Class, Coded, Did, StreamKey};
 
 use super::counters::count;
-use super::outbound::{LaneKey, OutKey, Paced, Placing};
+use super::outbound::{FORWARDED, LaneKey, OutKey, Paced, Placing};
 use super::{
     Effect, LaneAnswer, Now, Outgoing, Peer, Receipt, Released, SendError, SendId, Staged,
 };
@@ -18,28 +19,30 @@ impl Peer {
     /// Signs a message and puts it in the destination's lane. The result comes as
     /// [`Effect::Sent`]. Whoever stops waiting for it abandons only the wait.
     pub fn send(&mut self, id: SendId, outgoing: Outgoing, now: Now) {
-        let stream = (outgoing.destination, outgoing.class());
         if let Err(error) = self.check_send(outgoing.destination) {
             return self.sent(id, Err(error));
         }
         if !self.outbound.begin() {
             return self.sent(id, Err(SendError::TooManyPending));
         }
+        self.begin_send(id, outgoing, now);
+        self.settle(now);
+    }
+
+    /// A message joins its stream.
+    pub(super) fn begin_send(&mut self, id: SendId, outgoing: Outgoing, now: Now) {
+        let stream = (outgoing.destination, outgoing.class());
         self.outbound.wait(stream, id, outgoing, now.steady_ms);
         self.reserve(stream, now);
-        self.settle(now);
     }
 
     /// Carries a signed transaction to `via`, or to its destination, under a hop proof of this node
     /// and now. The transaction stays as it is, unchecked, and no sequence is reserved: the
     /// destination judges it as it judges any.
     pub fn offer_again(&mut self, id: SendId, signed: &[u8], via: Option<Did>, now: Now) {
-        let (receipt, destination) = match self.carry_again(signed, via, now) {
+        let (receipt, link, neighbour) = match self.carry_again(signed, via, now) {
             Ok(carried) => carried,
             Err(error) => return self.sent(id, Err(error)),
-        };
-        let Some(link) = self.links.to(destination) else {
-            return self.sent(id, Err(SendError::Unreachable { destination }));
         };
         if !self.outbound.begin() {
             return self.sent(id, Err(SendError::TooManyPending));
@@ -50,7 +53,7 @@ impl Peer {
             receipt,
             paced: None,
         };
-        self.place(lane, destination, placing);
+        self.place(lane, neighbour, placing);
     }
 
     /// What became of the frame of an [`Effect::Send`].
@@ -61,17 +64,24 @@ impl Peer {
         };
         if answer == LaneAnswer::Gone {
             self.links.gone(link);
-            self.place_elsewhere(link, placing);
+            if let Some(peer) = self.links.link(link).map(|link| link.peer) {
+                self.ring_links_changed(peer, now);
+            }
+            self.place_elsewhere(link, placing, now);
             self.pump_out_lane(lane);
             return self.settle(now);
         }
-        let counter = match placing.paced {
-            Some(_) => &mut self.counters.sent,
-            None => &mut self.counters.offered_again,
-        };
-        *counter = counter.saturating_add(1);
-        self.outbound.end(placing.paced);
-        self.sent(placing.id, Ok(placing.receipt));
+        if placing.id == FORWARDED {
+            self.was_forwarded(class);
+        } else {
+            let counter = match placing.paced {
+                Some(_) => &mut self.counters.sent,
+                None => &mut self.counters.offered_again,
+            };
+            *counter = counter.saturating_add(1);
+            self.outbound.end(placing.id, placing.paced);
+            self.sent(placing.id, Ok(placing.receipt));
+        }
         self.pump_out_lane(lane);
         self.settle(now);
     }
@@ -107,37 +117,41 @@ impl Peer {
         now: Now,
     ) {
         let destination = stream.0;
-        let signed = match (outcome, self.links.to(destination)) {
-            (Outcome::Reserved(reservation), Some(link)) => self
-                .sign(outgoing, &reservation, now)
-                .map(|receipt| (link, receipt))
+        let way = self.way(destination, (outgoing.via, outgoing.reply_via));
+        let signed = match (outcome, way) {
+            (Outcome::Reserved(reservation), Some((link, relay))) => self
+                .sign(outgoing, &reservation, relay, now)
+                .map(|receipt| (link, relay.next_hop, receipt))
                 .map_err(SendError::Sign),
             (Outcome::Refused { refusal, .. }, _) => Err(SendError::Replay(refusal)),
             (_, _) => Err(SendError::Unreachable { destination }),
         };
         match signed {
-            Ok((link, receipt)) => {
+            Ok((link, next_hop, receipt)) => {
+                if next_hop != destination {
+                    self.note_sent(id, &receipt);
+                }
                 let lane = (link, stream.1);
                 let placing = Placing {
                     id,
                     receipt,
                     paced: Some((stream, outgoing.data_bytes())),
                 };
-                self.place(lane, destination, placing);
+                self.place(lane, next_hop, placing);
             }
             Err(error) => {
-                self.outbound.end(Some((stream, outgoing.data_bytes())));
+                self.outbound.end(id, Some((stream, outgoing.data_bytes())));
                 self.sent(id, Err(error));
             }
         }
     }
 
     /// A link went down: what waits for its lanes, and what waits for no other link.
-    pub(super) fn abandon_lanes(&mut self, link: LinkId, peer: Did) {
+    pub(super) fn abandon_lanes(&mut self, link: LinkId, peer: Did, now: Now) {
         for placing in self.outbound.drain_lanes(link).into_iter().rev() {
-            self.place_elsewhere(link, placing);
+            self.place_elsewhere(link, placing, now);
         }
-        if self.links.to(peer).is_none() {
+        if self.way(peer, (None, None)).is_none() {
             for id in self.outbound.drain_waiting(peer) {
                 self.abandon(id, None, peer);
             }
@@ -146,7 +160,7 @@ impl Peer {
 
     /// Signed bytes join their lane, behind what still waits for another link to this neighbour: that
     /// one gives way, and what is older goes first.
-    fn place(&mut self, lane: LaneKey, neighbour: Did, placing: Placing) {
+    pub(super) fn place(&mut self, lane: LaneKey, neighbour: Did, placing: Placing) {
         let (link, class) = lane;
         for other in self.links.others(neighbour, link) {
             self.outbound.move_lane((other, class), lane);
@@ -156,9 +170,16 @@ impl Peer {
     }
 
     /// A link took no frame any more: another to the same neighbour does, if one is up.
-    fn place_elsewhere(&mut self, link: LinkId, placing: Placing) {
+    fn place_elsewhere(&mut self, link: LinkId, mut placing: Placing, now: Now) {
         let neighbour = self.links.link(link).map(|link| link.peer);
-        match neighbour.and_then(|neighbour| self.links.to(neighbour)) {
+        let other = neighbour.and_then(|neighbour| self.links.to(neighbour));
+        // Otherwise the same transaction goes to another neighbour, under another hop proof.
+        let other = other.or_else(|| {
+            let (other, receipt, _) = self.carry_elsewhere(&placing.receipt, now)?;
+            placing.receipt = receipt;
+            Some(other)
+        });
+        match other {
             Some(other) => {
                 let lane = (other, placing.receipt.stream.class);
                 self.outbound.queue_first(lane, placing);
@@ -178,7 +199,7 @@ impl Peer {
         if destination == self.did {
             return Err(SendError::ToItself { destination });
         }
-        match self.links.to(destination) {
+        match self.way(destination, (None, None)) {
             Some(_) => Ok(()),
             None => Err(SendError::Unreachable { destination }),
         }
@@ -188,6 +209,7 @@ impl Peer {
         &self,
         outgoing: &Outgoing,
         reservation: &Reservation,
+        relay: RelayFields,
         now: Now,
     ) -> Result<Receipt, SignError> {
         let life = Life {
@@ -202,7 +224,6 @@ impl Peer {
             life,
         };
         let transaction = Transaction::sign(&draft, &self.signer)?;
-        let relay = RelayFields::direct(outgoing.destination);
         let (stream, digest) = transaction.claims()?;
         let payload = Payload::carry(transaction, relay, &self.signer, life)?;
         Ok(Receipt {
@@ -220,18 +241,26 @@ impl Peer {
         signed: &[u8],
         via: Option<Did>,
         now: Now,
-    ) -> Result<(Receipt, Did), SendError> {
+    ) -> Result<(Receipt, LinkId, Did), SendError> {
         let transaction = Payload::from_frame(signed)
             .map_err(SendError::NotSigned)?
             .into_transaction();
         let (stream, digest) = transaction.claims()?;
         let sequence = transaction.sequence();
-        let neighbour = via.unwrap_or(stream.destination);
+        let destination = stream.destination;
+        let way = match via {
+            Some(neighbour) => self
+                .links
+                .to(neighbour)
+                .map(|link| (link, RelayFields::direct(neighbour))),
+            None => self.way(destination, (None, None)),
+        };
+        let destination = via.unwrap_or(destination);
+        let (link, relay) = way.ok_or(SendError::Unreachable { destination })?;
         let life = Life {
             issued_ms: now.wall_ms,
             ttl_ms: PROOF_TTL_DEFAULT_MS,
         };
-        let relay = RelayFields::direct(neighbour);
         let payload = Payload::carry(transaction, relay, &self.signer, life)?;
         let receipt = Receipt {
             stream,
@@ -239,7 +268,7 @@ impl Peer {
             digest,
             signed: payload.to_frame(|_| false).into(),
         };
-        Ok((receipt, neighbour))
+        Ok((receipt, link, relay.next_hop))
     }
 
     /// Gives the driver the lane's next frame, one at a time.
@@ -252,11 +281,17 @@ impl Peer {
     }
 
     fn abandon(&mut self, id: SendId, paced: Option<Paced>, destination: Did) {
-        self.outbound.end(paced);
+        if id == FORWARDED {
+            return count(&mut self.counters.refused, WhyUnreachable::NoRoute.code());
+        }
+        self.outbound.end(id, paced);
         self.sent(id, Err(SendError::Unreachable { destination }));
     }
 
-    fn sent(&mut self, id: SendId, result: Result<Receipt, SendError>) {
+    pub(super) fn sent(&mut self, id: SendId, result: Result<Receipt, SendError>) {
+        if self.ring_sent(id, &result) {
+            return;
+        }
         if let Err(error) = &result {
             count(&mut self.counters.sends_refused, error.code());
         }

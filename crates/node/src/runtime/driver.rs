@@ -4,20 +4,25 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use overlane_core::ring::{RingAnswer, RingError};
 use overlane_core::{Class, Did};
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 use tokio::time::{Duration, Instant, MissedTickBehavior, interval, sleep_until};
 
 use super::clock::Clock;
+use super::courier::Courier;
 use super::handoff::{BatchDone, stopped};
 use super::identity::Identity;
 use super::supervisor::LinksUp;
 use super::verify::{VERIFY_OUTSTANDING_MAX, Verification, Workers};
 use super::writer::Writer;
 use crate::error::NodeError;
-use crate::link::{LinkError, LinkEvent, Links};
+use crate::link::{LinkError, LinkEvent, LinkUp, Links};
 use crate::messages::Messages;
-use crate::peer::{Effect, Event, LaneAnswer, Outgoing, Peer, Receipt, Refusal, SendError, SendId};
+use crate::peer::{
+    Ask, AskId, Effect, Event, LaneAnswer, OfferId, Outgoing, Peer, Receipt, Refusal, SendError,
+    SendId,
+};
 
 /// How often it is looked whether the delegatee is due for rotation.
 const ROTATION_CHECK: Duration = Duration::from_secs(60);
@@ -25,12 +30,26 @@ const ROTATION_CHECK: Duration = Duration::from_secs(60);
 /// The reply to a send.
 pub(crate) type SendReply = oneshot::Sender<Result<Receipt, SendError>>;
 
+/// The reply to a question to another node.
+pub(crate) type AskReply = oneshot::Sender<Result<RingAnswer, RingError>>;
+
+/// The reply to a dial by way of the ring.
+pub(crate) type DialReply = oneshot::Sender<Result<LinkUp, LinkError>>;
+
 /// What a node asks its driver.
 pub(crate) enum Command {
     /// Sign and send.
     Send(Outgoing, SendReply),
     /// Offer signed bytes again, to their destination or by way of another peer.
     Offer(Bytes, Option<Did>, SendReply),
+    /// Ask another node by way of the ring.
+    Ask(Ask, AskReply),
+    /// Have a link to this node made by way of the ring.
+    Dial(Did, DialReply),
+    /// The answer to an offer that came by way of the ring.
+    OfferAnswered(OfferId, Result<Vec<u8>, &'static str>),
+    /// A link that the ring wanted could not be had.
+    ConnectFailed(Did, &'static str),
     /// Show the peer as it is.
     Look(Box<dyn FnOnce(&Peer) + Send>),
     /// Sign with another delegatee from now on.
@@ -59,6 +78,9 @@ pub(crate) struct Driver {
     pub(crate) messages: Messages,
     pub(crate) events: broadcast::Sender<Event>,
     pub(crate) up: watch::Sender<LinksUp>,
+    pub(crate) courier: Courier,
+    pub(crate) questions: BTreeMap<AskId, AskReply>,
+    pub(crate) next_ask: u64,
     pub(crate) replies: BTreeMap<SendId, SendReply>,
     pub(crate) next_send: u64,
     pub(crate) outstanding: usize,
@@ -187,6 +209,19 @@ impl Driver {
                 let id = self.await_reply(reply);
                 self.peer.offer_again(id, &signed, via, now);
             }
+            Command::Ask(ask, reply) => {
+                let id = AskId(self.next_ask);
+                self.next_ask += 1;
+                self.questions.insert(id, reply);
+                self.peer.ask(id, ask, now);
+            }
+            Command::Dial(peer, reply) => self.courier.dial(peer, Some(reply)),
+            Command::OfferAnswered(offer, answer) => {
+                self.peer.handle_offer_answered(offer, answer, now);
+            }
+            Command::ConnectFailed(peer, code) => {
+                self.peer.handle_connect_failed(peer, code, now);
+            }
             Command::Look(look) => look(&self.peer),
             Command::Rotate(reply) => {
                 let _ = reply.send(self.rotate());
@@ -271,6 +306,18 @@ impl Driver {
             Effect::Cut { link, code } => {
                 tracing::warn!(%link, code, "a link is cut: its peer broke the payload protocol");
                 self.links.cut(link, code);
+            }
+            Effect::Connect { peer } => self.courier.dial(peer, None),
+            Effect::Offered {
+                offer,
+                from,
+                by,
+                bytes,
+            } => self.courier.answer(offer, from, by, bytes),
+            Effect::Asked { id, result } => {
+                if let Some(reply) = self.questions.remove(&id) {
+                    let _ = reply.send(result);
+                }
             }
             Effect::Sent { id, result } => {
                 if let Some(reply) = self.replies.remove(&id) {

@@ -6,6 +6,7 @@
 //! parts is bounded, or bounded by what the peer lets out.
 
 mod clock;
+mod courier;
 mod driver;
 mod handoff;
 mod identity;
@@ -34,6 +35,7 @@ pub(crate) use identity::Identity;
 pub use supervisor::PEERS_MAX;
 pub(crate) use supervisor::{LinksUp, Supervisor};
 
+use courier::Courier;
 use driver::{Driver, Inbox};
 use verify::Workers;
 use writer::Writer;
@@ -109,6 +111,9 @@ pub(crate) async fn start(builder: NodeBuilder) -> Result<Node, NodeError> {
         messages: messages.clone(),
         events: events.clone(),
         up: up_out,
+        courier: Courier::new(links.clone(), commands.downgrade()),
+        questions: BTreeMap::new(),
+        next_ask: 0,
         replies: BTreeMap::new(),
         next_send: 0,
         outstanding: 0,

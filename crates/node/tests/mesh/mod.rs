@@ -2,6 +2,7 @@
 //! decides every interleaving. Nothing here waits for anything.
 
 pub(crate) mod broken;
+pub(crate) mod ring;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -57,6 +58,7 @@ pub(crate) struct SimNode {
     pub(crate) taken: Vec<Taken>,
     pub(crate) sent: BTreeMap<SendId, Result<Receipt, SendError>>,
     pub(crate) events: Vec<Event>,
+    pub(crate) ring: ring::Ring,
     pub(crate) batches: u64,
     next_send: u64,
 }
@@ -89,6 +91,10 @@ pub(crate) struct Mesh {
     pub(crate) now_ms: u64,
     random: Seeded,
     broken: Option<Broken>,
+    /// Whether offers that come wait for ever.
+    pub(crate) holds_offers: bool,
+    /// Nodes that no link can be made between.
+    pub(crate) apart: BTreeSet<usize>,
 }
 
 /// Something that can happen next.
@@ -112,6 +118,8 @@ impl Mesh {
             now_ms: START_MS,
             random: Seeded::new(seed),
             broken: broken::now(),
+            holds_offers: false,
+            apart: BTreeSet::new(),
         };
         for index in 0..count {
             let signer = signer(u8::try_from(index).unwrap(), NETWORK, START_MS);
@@ -130,6 +138,7 @@ impl Mesh {
                 taken: Vec::new(),
                 sent: BTreeMap::new(),
                 events: Vec::new(),
+                ring: ring::Ring::default(),
                 batches: 0,
                 next_send: 0,
             });
@@ -458,6 +467,11 @@ impl Mesh {
                 }
                 Effect::Close { link } => panic!("no slot for {link}"),
                 Effect::Cut { link, .. } => self.cut(link),
+                Effect::Connect { peer } => self.offer_link(index, peer),
+                Effect::Offered {
+                    offer, from, bytes, ..
+                } => self.answer_link(index, offer, from, &bytes),
+                Effect::Asked { id, result } => self.asked(index, id, result),
                 Effect::Sent { id, result } => {
                     let told = node.sent.insert(id, result);
                     assert_eq!(told, None, "a send has one result");

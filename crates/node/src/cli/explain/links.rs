@@ -124,6 +124,11 @@ pub(super) const ENTRIES: &[Entry] = &[
         "see that UDP passes between the two nodes; the dial is repeated by itself",
     ),
     entry(
+        "link/other_signer",
+        "Another node signed the offer or the answer than was to: no link was made.",
+        THEIRS,
+    ),
+    entry(
         "link/over_control",
         "The peer sent more link control frames than were granted.",
         THEIRS,

@@ -29,9 +29,24 @@ pub(super) const ENTRIES: &[Entry] = &[
         THEIRS,
     ),
     entry(
+        "ring/not_joined",
+        "This node is in no ring.",
+        "start it again: a node joins when it starts",
+    ),
+    entry(
+        "ring/offers_full",
+        "As many offers of links as may wait for this node's answer.",
+        "nothing: who offered tries again by itself",
+    ),
+    entry(
         "ring/other_answer",
         "A node answered with something else than it was asked.",
         THEIRS,
+    ),
+    entry(
+        "ring/slots_full",
+        "The node has no place for a link that its ring does not need.",
+        "messages go through other nodes meanwhile",
     ),
     entry(
         "ring/too_many_requests",
@@ -57,5 +72,15 @@ pub(super) const ENTRIES: &[Entry] = &[
         "route/hop_budget",
         "The message took as many hops as it may, and has not arrived.",
         NOTHING,
+    ),
+    entry(
+        "route/no_progress",
+        "The peer sent a message back, away from its destination; its link was cut.",
+        THEIRS,
+    ),
+    entry(
+        "route/unknown_report",
+        "A node reports a message that this one did not send, or not lately.",
+        THEIRS,
     ),
 ];

@@ -1,0 +1,171 @@
+//! Ring messages as control transactions: signed and sent, taken once admitted.
+
+use std::collections::BTreeMap;
+
+use overlane_core::replay::Admitted;
+use overlane_core::ring::{RingAction, RingMessage};
+use overlane_core::transaction::{Data, HOP_BUDGET_MAX, Message};
+use overlane_core::wire::cbor::to_vec;
+use overlane_core::{Coded, Did, TxId};
+
+use super::super::{Delivery, Effect, Now, Outgoing, Peer, Receipt, Refusal, SendError, SendId};
+use super::RequestId;
+
+/// Control messages of the ring on their way to a lane. Beyond it they are refused as
+/// `send/too_many_pending`, which ends their requests; what users send takes none of these places.
+pub const OWN_SENDS_MAX: usize = 256;
+
+/// Sends with this bit are the ring's own; their results go to the ring.
+const OWN_SEND: u64 = 1 << 63;
+
+/// Control messages of the ring on their way to a lane.
+#[derive(Debug, Default)]
+pub(super) struct Controls {
+    seed: [u8; 32],
+    sent: u64,
+    under_way: BTreeMap<SendId, Option<RequestId>>,
+    /// Requests whose sends failed, for the ring to hear of.
+    failed: Vec<(RequestId, &'static str)>,
+}
+
+impl Controls {
+    pub(super) fn new(seed: [u8; 32]) -> Self {
+        Self {
+            seed,
+            ..Self::default()
+        }
+    }
+
+    /// A name that nobody can foresee, never the same twice.
+    fn name(&mut self) -> TxId {
+        self.sent = self.sent.wrapping_add(1);
+        let hash = blake3::keyed_hash(&self.seed, &self.sent.to_le_bytes());
+        let [name @ .., _, _, _, _, _, _, _, _, _, _, _, _, _, _, _, _] = *hash.as_bytes();
+        TxId(name)
+    }
+}
+
+/// Whether a send is the ring's own.
+pub(in crate::peer) fn is_own(id: SendId) -> bool {
+    id.0 & OWN_SEND != 0
+}
+
+impl Peer {
+    /// Does what the ring wants done. Whether there was anything.
+    pub(in crate::peer) fn pump_ring(&mut self, now: Now) -> bool {
+        for (request, code) in std::mem::take(&mut self.ring.controls.failed) {
+            if let Some(ring) = &mut self.ring.ring {
+                ring.handle_not_sent(request, code, now.steady_ms);
+            }
+        }
+        let Some(action) = self.ring.ring.as_mut().and_then(|ring| ring.poll_action()) else {
+            return false;
+        };
+        match action {
+            RingAction::Send {
+                to,
+                via,
+                reply_via,
+                message,
+            } => self.send_control(to, (via, reply_via), &message, now),
+            RingAction::Connect { peer } => {
+                self.effects.push_back(Effect::Connect { peer });
+            }
+            RingAction::Done { id, result } => self.ring_answered(id, result),
+        }
+        true
+    }
+
+    /// Signs a message of the ring and sends it by way of `via`; its answer comes by way of
+    /// `reply_via`.
+    pub(super) fn send_control(
+        &mut self,
+        to: Did,
+        (via, reply_via): (Option<Did>, Option<Did>),
+        message: &RingMessage,
+        now: Now,
+    ) {
+        let body = message.to_body();
+        let Ok(data) = Data::parse(to_vec(&Message::Control(&body))) else {
+            tracing::error!(kind = message.name(), "a ring message is over its bound");
+            return;
+        };
+        let mut outgoing = Outgoing::new(to, data, self.ring.controls.name());
+        outgoing.via = via;
+        outgoing.reply_via = reply_via;
+        let id = SendId(OWN_SEND | self.ring.controls.sent);
+        let full = self.ring.controls.under_way.len() >= OWN_SENDS_MAX;
+        self.ring.controls.under_way.insert(id, message.asks());
+        if full {
+            return self.sent(id, Err(SendError::TooManyPending));
+        }
+        self.begin_send(id, outgoing, now);
+    }
+
+    /// The result of a send, if it is one of the ring's: nobody else waits for it.
+    pub(in crate::peer) fn ring_sent(
+        &mut self,
+        id: SendId,
+        result: &Result<Receipt, SendError>,
+    ) -> bool {
+        if !is_own(id) {
+            return false;
+        }
+        let request = self.ring.controls.under_way.remove(&id).flatten();
+        if let (Some(request), Err(error)) = (request, result) {
+            self.ring.controls.failed.push((request, error.code()));
+        }
+        true
+    }
+
+    /// The request that a send carries, if it is one of the ring's.
+    pub(super) fn ring_request(&self, id: SendId) -> Option<RequestId> {
+        self.ring.controls.under_way.get(&id).copied().flatten()
+    }
+
+    /// Whether an admitted message is the ring's own, and not for the application.
+    pub(in crate::peer) fn is_for_ring(&self, delivery: &Delivery) -> bool {
+        match delivery.item().message() {
+            Message::Control(body) => self.ring.ring.is_some() && RingMessage::is_ring(body),
+            _ => false,
+        }
+    }
+
+    /// Takes an admitted message of the ring.
+    ///
+    /// # Errors
+    /// [`Refusal`]; nothing of it has changed anything.
+    pub(in crate::peer) fn take_ring_message(
+        &mut self,
+        delivery: Delivery,
+        carrier: Did,
+        now: Now,
+    ) -> Result<(), Refusal> {
+        let payload = Admitted::item(&delivery);
+        let from = payload.origin();
+        let relay = *payload.relay();
+        let message = RingMessage::from_body(payload.message().body())
+            .map_err(|error| Refusal::Ring(error.into()))?;
+        if let RingMessage::Unreachable {
+            digest,
+            destination,
+            why,
+        } = message
+        {
+            return self.take_report(from, digest, destination, why, now);
+        }
+        let via = relay.reply_via;
+        if let RingMessage::Offer { id, offer } = message {
+            self.take_offer((from, via, id), offer, carrier);
+            return Ok(());
+        }
+        let hops = HOP_BUDGET_MAX
+            .saturating_sub(relay.hop_budget)
+            .saturating_add(1);
+        let Some(ring) = &mut self.ring.ring else {
+            return Ok(());
+        };
+        ring.handle_message(from, via, hops, message, now.steady_ms)
+            .map_err(Refusal::Ring)
+    }
+}

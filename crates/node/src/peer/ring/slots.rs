@@ -1,0 +1,78 @@
+//! Places for links: who gets one, and who gives one up.
+//!
+//! Law (the topology comes first): a link that the ring needs, or that the user keeps, is never given up
+//! for another; some places are for such links alone, so that a crowd of others cannot keep a
+//! neighbour out. Each link that has a place holds the cleanest free connection slot of the replay engine.
+//! Source: protocol decision 7, seed 1 ("Receiver streams by connection slot"), failure story 24.
+
+use overlane_core::Did;
+use overlane_core::ring::bounds::CONNECTIONS_MAX;
+use overlane_core::ring::is_between;
+
+use super::super::{Effect, Peer};
+use crate::link::config::PEERS_DEFAULT_MAX;
+
+/// Peers that a node of the default profile is linked to at once.
+pub const LINKS_DEFAULT_MAX: usize = PEERS_DEFAULT_MAX;
+
+/// Of them, places for links that the ring needs.
+pub const RING_RESERVE: usize = 8;
+
+const _: () = assert!(RING_RESERVE < LINKS_DEFAULT_MAX && LINKS_DEFAULT_MAX <= CONNECTIONS_MAX);
+
+impl Peer {
+    /// Links to this peer are the user's own wish: they are not given up for others.
+    pub fn pin(&mut self, peer: Did) {
+        self.ring.pinned.insert(peer);
+    }
+
+    /// They are no longer.
+    pub fn unpin(&mut self, peer: Did) {
+        self.ring.pinned.remove(&peer);
+    }
+
+    /// Whether a link to `peer` may take a place: while there are some for anybody, or because the ring
+    /// needs it.
+    pub(super) fn has_place_for(&self, peer: Did) -> bool {
+        let linked = &self.ring.linked;
+        if linked.contains(&peer) || linked.len() < self.ring.links_max - RING_RESERVE {
+            return true;
+        }
+        self.is_needed(peer) || self.would_be_neighbour(peer)
+    }
+
+    /// A link to `newcomer` came up: where the places for anybody are passed, one that nobody needs is
+    /// closed, the one linked longest first, the newcomer last.
+    pub(super) fn make_room(&mut self, newcomer: Did) {
+        if self.ring.linked.len() <= self.ring.links_max - RING_RESERVE {
+            return;
+        }
+        let spare = |peer: &Did| !self.is_needed(*peer) && !self.ring.pinned.contains(peer);
+        let linked = self.links.iter().map(|(_, peer)| peer);
+        let mut spare = linked.filter(spare).collect::<Vec<_>>();
+        spare.sort_by_key(|peer| *peer == newcomer);
+        if let Some(&peer) = spare.first() {
+            let evicted = self.links.to(peer).into_iter();
+            for link in evicted.collect::<Vec<_>>() {
+                self.counters.links_evicted = self.counters.links_evicted.saturating_add(1);
+                self.effects.push_back(Effect::Close { link });
+            }
+        }
+    }
+
+    fn is_needed(&self, peer: Did) -> bool {
+        let ring = self.ring.ring.as_ref();
+        ring.is_some_and(|ring| ring.needs().contains(&peer))
+    }
+
+    fn would_be_neighbour(&self, peer: Did) -> bool {
+        let Some(members) = self.ring.ring.as_ref().map(|ring| ring.members()) else {
+            return false;
+        };
+        let nearer = |known: Option<Did>, between: &dyn Fn(Did) -> bool| known.is_none_or(between);
+        nearer(members.first(), &|first| is_between(self.did, peer, first))
+            || nearer(members.predecessor(), &|last| {
+                is_between(last, peer, self.did)
+            })
+    }
+}
