@@ -336,6 +336,23 @@ fn every_test_that_the_page_names_exists() {
 }
 
 #[test]
+fn every_test_that_the_page_of_security_names_exists() {
+    let page = fs::read_to_string(root().join("docs/security.md")).unwrap();
+    let tests = tests();
+    let named = page.split('`').skip(1).step_by(2);
+    let is_test = |it: &&str| {
+        ["law_", "mail_", "group_"]
+            .iter()
+            .any(|head| it.starts_with(head))
+    };
+    let named: Vec<_> = named.filter(is_test).collect();
+    assert!(named.len() > 15);
+    for name in named {
+        assert!(tests.contains(name), "no test {name}");
+    }
+}
+
+#[test]
 fn the_page_shows_the_golden_bytes() {
     let page = page();
     let golden = |bytes: &'static str, name: &str| -> &'static str {

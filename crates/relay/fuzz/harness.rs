@@ -1,6 +1,12 @@
 //! What must hold of any bytes at all. The fuzz targets and the test suite run the same functions.
 
+use overlane_core::Did;
 use overlane_core::wire::cbor::{Value, Writer, from_slice};
+use overlane_relay::inbox;
+use overlane_relay::log::testkit::MemoryLogs;
+use overlane_relay::log::{
+    self, Access, Judged, LogId, LogStore, Logs, Peer, Refusal, Retention, Rules,
+};
 use overlane_relay::refs::Limits;
 use overlane_relay::refs::table::{
     Answer, Event, LinkId, Local, LocalObject, LocalPromise, Step, Tables,
@@ -13,6 +19,96 @@ pub(crate) fn refs_frame(bytes: &[u8]) {
         assert_eq!(frame.to_bytes(), bytes);
         // A structure that miscounts its fields reads its own bytes, but they are not one item.
         assert!(from_slice::<Value>(bytes).is_ok());
+    }
+}
+
+/// Bytes are the one form of a log's frame, or refused.
+pub(crate) fn log_frame(bytes: &[u8]) {
+    if let Ok(frame) = log::Frame::from_bytes(bytes) {
+        assert_eq!(frame.to_bytes(), bytes);
+        assert!(from_slice::<Value>(bytes).is_ok());
+    }
+}
+
+/// Bytes are the one form of an inbox's frame, or refused.
+pub(crate) fn inbox_frame(bytes: &[u8]) {
+    if let Ok(frame) = inbox::Frame::from_bytes(bytes) {
+        assert_eq!(frame.to_bytes(), bytes);
+        assert!(from_slice::<Value>(bytes).is_ok());
+    }
+}
+
+/// Bytes are frames of several peers: a log neither panics nor contradicts itself, whatever they say,
+/// and says nothing that is no frame. A step is who speaks, a length, and the frame.
+pub(crate) fn log_host(mut bytes: &[u8]) {
+    let Ok(mut logs) = Logs::open(MemoryLogs::default(), AnyLog) else {
+        return;
+    };
+    let mut now_ms = 0;
+    while let Some(step) = take(&mut bytes, 1).first().copied() {
+        let length = usize::from(take(&mut bytes, 1).first().copied().unwrap_or_default());
+        let frame = take(&mut bytes, length);
+        now_ms += 1_000;
+        let account = Did([step & 0x0f; 20]);
+        if step >= 0x80 {
+            let log = LogId([7; 32]);
+            let followed = logs.follow(log, Did([9; 20]));
+            assert!(followed.is_ok() && logs.start_sync(log, Did([9; 20]), now_ms).is_ok());
+        }
+        // Bytes that are no frame are the peer's fault; the store does not fail.
+        let _ = logs.handle_frame(Peer { account, slot: 0 }, frame, now_ms);
+        assert!(logs.flush(now_ms).is_ok());
+        while let Ok(Some(transmit)) = logs.poll_transmit() {
+            assert!(log::Frame::from_bytes(&transmit.frame).is_ok());
+        }
+    }
+    for log in [LogId([7; 32]), LogId([0; 32])] {
+        let kept = logs
+            .store()
+            .entries(&log, 0, usize::MAX)
+            .unwrap_or_default();
+        let size = logs.size(&log).ok();
+        let held: u64 = kept.iter().map(|it| u64::from(it.bytes)).sum();
+        assert_eq!(size, Some((kept.len() as u64, held)));
+        for entry in kept {
+            assert_eq!(logs.store().seq_of(&log, &entry.id), Ok(Some(entry.seq)));
+        }
+    }
+}
+
+/// Everyone may do everything, and an envelope is by the Did it begins with.
+struct AnyLog;
+
+impl Rules for AnyLog {
+    fn access(&self, _: &LogId, peer: &Did) -> Access {
+        match peer.0.first() {
+            Some(0) => Access::None,
+            Some(1..=7) => Access::Member,
+            _ => Access::Holder,
+        }
+    }
+
+    fn retention(&self, _: &LogId) -> Retention {
+        Retention {
+            entries: 8,
+            ..Retention::GROUP
+        }
+    }
+
+    fn judge(
+        &mut self,
+        log: &LogId,
+        envelope: &[u8],
+        from: &Did,
+        _: u64,
+    ) -> Result<Judged, Refusal> {
+        let (log, peer) = (*log, *from);
+        let author = envelope.first_chunk().copied().map(Did);
+        Ok(Judged {
+            id: log::address(envelope),
+            author: author.ok_or(Refusal::NotHere { log, peer })?,
+            expires_ms: u64::MAX,
+        })
     }
 }
 

@@ -18,7 +18,10 @@ use std::path::Path;
 
 type Harness = fn(&[u8]);
 
-const HARNESSES: [(&str, Harness); 2] = [
+const HARNESSES: [(&str, Harness); 5] = [
+    ("inbox_frame", harness::inbox_frame),
+    ("log_frame", harness::log_frame),
+    ("log_host", harness::log_host),
     ("refs_frame", harness::refs_frame),
     ("refs_tables", harness::refs_tables),
 ];
@@ -53,6 +56,12 @@ fn golden_corpus_of_frames_is_frames() {
     for bytes in corpus("refs_frame") {
         Frame::from_bytes(&bytes).unwrap();
     }
+    for bytes in corpus("log_frame") {
+        overlane_relay::log::Frame::from_bytes(&bytes).unwrap();
+    }
+    for bytes in corpus("inbox_frame") {
+        overlane_relay::inbox::Frame::from_bytes(&bytes).unwrap();
+    }
 }
 
 proptest! {
@@ -63,11 +72,11 @@ proptest! {
 
     #[test]
     fn prop_mutated_corpus_is_read_or_refused(
-        which in any::<bool>(),
+        which in 0..HARNESSES.len(),
         seeds in proptest::collection::vec(any::<Index>(), 1..5),
         changes in proptest::collection::vec((any::<Index>(), any::<u8>()), 0..4),
     ) {
-        let (name, harness) = HARNESSES[usize::from(which)];
+        let (name, harness) = HARNESSES[which];
         let corpus = corpus(name);
         // Runs of the tables may follow one another.
         let mut bytes: Vec<u8> = seeds.iter().flat_map(|seed| seed.get(&corpus).clone()).collect();

@@ -2,7 +2,8 @@
 //!
 //! Two record stores implement one contract ([`overlane_core::store::RecordStore`]) and pass one
 //! conformance and crash suite: [`files`], one file a record, and [`journal`], the default.
-//! [`RefsStore`] keeps the rows of a node's references in an embedded database. What each of them
+//! [`RefsStore`] keeps the rows of a node's references in an embedded database, [`LogsStore`] logs
+//! and mail. What each of them
 //! puts on the disk is described in `docs/store-format.md`.
 
 mod admin;
@@ -12,6 +13,7 @@ pub mod disk;
 pub mod files;
 mod folder;
 pub mod journal;
+mod logs;
 mod mutant;
 mod refs;
 #[cfg(any(test, feature = "testkit"))]
@@ -28,6 +30,7 @@ pub use admin::{Cleared, StoreAdmin, StoreSummary};
 pub use files::{FILES_BUDGET_BYTES, FilesStore};
 pub use folder::{StoreKind, kind_of};
 pub use journal::{JOURNAL_BUDGET_BYTES, JournalConfig, JournalStore, Pace};
+pub use logs::{DIRECTORIES_CACHED, LEAF_RECORDS, LOGS_CACHE_BYTES, LogIndex, LogsStore};
 pub use refs::{REFS_CACHE_BYTES, RefsStore};
 
 /// Opens the store of this kind in this folder of the platform's file system, and makes it if

@@ -31,6 +31,12 @@ use crate::mutant::broken;
 use crate::vfs::{EntryKind, OpenMode, Vfs, failed};
 use backend::Backend;
 
+/// A table of byte strings by byte strings.
+pub(crate) type Bytes = redb::TableDefinition<'static, &'static [u8], &'static [u8]>;
+
+/// Such a table, read for a while.
+pub(crate) type ReadOnlyBytes = redb::ReadOnlyTable<&'static [u8], &'static [u8]>;
+
 /// The database's one file.
 pub(crate) const DATABASE_FILE: &str = "database";
 
@@ -109,6 +115,21 @@ impl Database {
         let transaction = self.redb.begin_read().map_err(redb::Error::from);
         let done = transaction.and_then(|transaction| read(&transaction));
         done.map_err(|error| named(&error, &self.file, &self.folder.path))
+    }
+
+    /// A table as it is now, to be read for a while; errors of it are named by [`Self::named`].
+    pub(crate) fn begin(&self, table: Bytes) -> Result<ReadOnlyBytes, StoreError> {
+        self.read(|transaction| Ok(transaction.open_table(table)?))
+    }
+
+    /// An error of a table that is being read.
+    pub(crate) fn named(&self, error: &redb::Error) -> StoreError {
+        named(error, &self.file, &self.folder.path)
+    }
+
+    /// What was read is not what this program wrote.
+    pub(crate) fn damaged(&self, cause: &dyn fmt::Display) -> StoreError {
+        damaged(&self.folder.path, cause)
     }
 
     /// Changes the tables in one transaction, and returns when all of it is durable. After an

@@ -1,0 +1,7 @@
+#![no_main]
+
+#[allow(dead_code, reason = "each target runs one of the harnesses")]
+#[path = "../harness.rs"]
+mod harness;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| harness::inbox_frame(bytes));

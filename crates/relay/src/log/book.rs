@@ -1,0 +1,253 @@
+//! The account of one log: its next number, how much it holds, and whose that is.
+
+use super::bounds::EVICTED_PER_CALL;
+use super::id::LogId;
+use super::refusal::Refusal;
+use super::retention::{Full, Retention};
+use super::store::Entry;
+use overlane_core::Did;
+use overlane_core::wire::cbor::{CborError, Decode, Encode, Reader, Writer, from_slice, to_vec};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The slot of what another holder handed on: the slot that brought it first is not known here.
+pub(crate) const HANDED_ON_SLOT: u32 = u32::MAX;
+
+const HEAD_ROWS: u8 = b'H';
+const AUTHOR_ROWS: u8 = b'A';
+
+/// Who numbers a log at this node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Numbering {
+    /// This node: it holds the log for others.
+    Own,
+    /// That account's node: this one follows it, and keeps its numbers.
+    Of(Did),
+}
+
+/// Part of a log.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Share {
+    pub(super) entries: u64,
+    pub(super) bytes: u64,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Book {
+    pub(super) numbering: Numbering,
+    pub(super) next_seq: u64,
+    /// Nothing below is held.
+    pub(super) first_seq: u64,
+    pub(super) whole: Share,
+    authors: BTreeMap<Did, Share>,
+    changed: BTreeSet<Did>,
+    /// All entries, of a log that makes room fairly and has few.
+    pub(super) few: Option<BTreeMap<u64, Entry>>,
+}
+
+impl Book {
+    pub(super) fn new(numbering: Numbering) -> Self {
+        Self {
+            numbering,
+            next_seq: 1,
+            first_seq: 1,
+            whole: Share::default(),
+            authors: BTreeMap::new(),
+            changed: BTreeSet::new(),
+            few: None,
+        }
+    }
+
+    /// The account that these rows keep.
+    pub(super) fn load(
+        head: &[u8],
+        authors: impl Iterator<Item = (Did, Vec<u8>)>,
+    ) -> Result<Self, CborError> {
+        let mut book: Self = from_slice(head)?;
+        for (author, share) in authors {
+            book.authors.insert(author, from_slice(&share)?);
+        }
+        Ok(book)
+    }
+
+    pub(super) fn head_key(log: &LogId) -> Vec<u8> {
+        key(HEAD_ROWS, log, &[])
+    }
+
+    pub(super) fn authors_key(log: &LogId) -> Vec<u8> {
+        key(AUTHOR_ROWS, log, &[])
+    }
+
+    /// The author whose share a row of this name is.
+    pub(super) fn author_of(row: &[u8]) -> Option<Did> {
+        row.get(33..).and_then(|did| did.try_into().ok()).map(Did)
+    }
+
+    /// The rows that changed since last asked; the head is always one.
+    pub(super) fn changed_rows(&mut self, log: &LogId) -> Vec<(Vec<u8>, Option<Vec<u8>>)> {
+        let mut rows = vec![(Self::head_key(log), Some(to_vec(&*self)))];
+        for author in std::mem::take(&mut self.changed) {
+            let share = self.authors.get(&author).map(to_vec);
+            rows.push((key(AUTHOR_ROWS, log, &author.0), share));
+        }
+        rows
+    }
+
+    pub(super) fn add(&mut self, entry: &Entry) {
+        self.next_seq = self.next_seq.max(entry.seq.saturating_add(1));
+        self.first_seq = self.first_seq.min(entry.seq);
+        self.whole.add(entry);
+        self.authors.entry(entry.author).or_default().add(entry);
+        self.changed.insert(entry.author);
+        if let Some(few) = &mut self.few {
+            few.insert(entry.seq, *entry);
+        }
+    }
+
+    pub(super) fn take(&mut self, entry: &Entry) {
+        self.whole.take(entry);
+        if let Some(share) = self.authors.get_mut(&entry.author) {
+            share.take(entry);
+            if share.entries == 0 {
+                self.authors.remove(&entry.author);
+            }
+        }
+        self.changed.insert(entry.author);
+        if let Some(few) = &mut self.few {
+            few.remove(&entry.seq);
+        }
+        if self.whole.entries == 0 {
+            self.first_seq = self.next_seq;
+        }
+    }
+
+    /// Whether an envelope more of this length is too much.
+    pub(super) fn is_full(&self, bytes: usize, retention: &Retention) -> bool {
+        self.whole.entries >= retention.entries
+            || self.whole.bytes.saturating_add(bytes as u64) > retention.bytes
+    }
+
+    /// Whether the author has its fair share: the log's bound divided by its authors.
+    pub(super) fn has_its_share(&self, author: &Did, retention: &Retention) -> bool {
+        let share = self.authors.get(author).copied().unwrap_or_default();
+        let newcomer = usize::from(share.entries == 0);
+        let authors = (self.authors.len() + newcomer).max(1) as u64;
+        share.entries.saturating_mul(authors) >= retention.entries
+            || share.bytes.saturating_mul(authors) >= retention.bytes
+    }
+
+    /// Who gives way to a newcomer of this slot and author, in a log that makes room fairly.
+    pub(super) fn gives_way(&self, slot: u32, author: &Did) -> Option<Entry> {
+        let few = self.few.as_ref()?;
+        let slots = |slot: u32| few.values().filter(|it| it.slot == slot).count();
+        let authors = |author: &Did| few.values().filter(|it| it.author == *author).count();
+        let weight = |slot: u32, author: &Did| {
+            let by_author = authors(author);
+            let by_slot = if slot == HANDED_ON_SLOT {
+                by_author
+            } else {
+                slots(slot)
+            };
+            (by_slot, by_author)
+        };
+        let newcomer = weight(slot, author);
+        let heaviest = few
+            .values()
+            .max_by_key(|it| (weight(it.slot, &it.author), it.stored_ms, it.seq))?;
+        let (by_slot, by_author) = weight(heaviest.slot, &heaviest.author);
+        let lighter =
+            by_slot > newcomer.0 + 1 || (heaviest.slot == slot && by_author > newcomer.1 + 1);
+        lighter.then_some(*heaviest)
+    }
+}
+
+/// Asks whether a full log lets an author in for its oldest entry.
+pub(super) fn check_oldest(
+    log: &LogId,
+    book: &Book,
+    author: &Did,
+    oldest: &Entry,
+    retention: &Retention,
+) -> Result<(), Refusal> {
+    if oldest.author != *author && book.has_its_share(author, retention) {
+        let (log, author) = (*log, *author);
+        return Err(Refusal::ShareFull { log, author });
+    }
+    Ok(())
+}
+
+/// A call makes so much room and no more.
+pub(super) fn check_evicted(evicted: usize) -> Result<(), Refusal> {
+    if evicted >= EVICTED_PER_CALL {
+        return Err(Refusal::Busy);
+    }
+    Ok(())
+}
+
+/// Whether all entries of such a log are kept in its account.
+pub(super) fn is_few(retention: &Retention) -> bool {
+    retention.full == Full::Fair
+}
+
+fn key(kind: u8, log: &LogId, rest: &[u8]) -> Vec<u8> {
+    let mut key = vec![kind];
+    key.extend_from_slice(&log.0);
+    key.extend_from_slice(rest);
+    key
+}
+
+impl Share {
+    fn add(&mut self, entry: &Entry) {
+        self.entries = self.entries.saturating_add(1);
+        self.bytes = self.bytes.saturating_add(u64::from(entry.bytes));
+    }
+
+    fn take(&mut self, entry: &Entry) {
+        self.entries = self.entries.saturating_sub(1);
+        self.bytes = self.bytes.saturating_sub(u64::from(entry.bytes));
+    }
+}
+
+impl Encode for Share {
+    fn encode(&self, writer: &mut Writer) {
+        writer.array(2).uint(self.entries).uint(self.bytes);
+    }
+}
+
+impl<'a> Decode<'a> for Share {
+    fn decode(reader: &mut Reader<'a>) -> Result<Self, CborError> {
+        reader.expect_array(2)?;
+        Ok(Self {
+            entries: reader.uint()?,
+            bytes: reader.uint()?,
+        })
+    }
+}
+
+/// The head: `[numbering host or null, next number, first number, [entries, bytes]]`.
+impl Encode for Book {
+    fn encode(&self, writer: &mut Writer) {
+        let host = match self.numbering {
+            Numbering::Own => None,
+            Numbering::Of(host) => Some(host),
+        };
+        writer
+            .array(4)
+            .value(&host)
+            .uint(self.next_seq)
+            .uint(self.first_seq)
+            .value(&self.whole);
+    }
+}
+
+impl<'a> Decode<'a> for Book {
+    fn decode(reader: &mut Reader<'a>) -> Result<Self, CborError> {
+        reader.expect_array(4)?;
+        let host: Option<Did> = reader.value()?;
+        Ok(Self {
+            next_seq: reader.uint()?,
+            first_seq: reader.uint()?,
+            whole: reader.value()?,
+            ..Self::new(host.map_or(Numbering::Own, Numbering::Of))
+        })
+    }
+}

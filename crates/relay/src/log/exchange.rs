@@ -1,0 +1,414 @@
+//! Driving: this node reconciles a log with a peer that holds it.
+//!
+//! First what this node wrote and the peer has not numbered is sent. When all of it is acknowledged
+//! or refused, the exchange opens over what is held by then; a round goes on when its pushes are
+//! durable and its sends answered.
+
+use super::bounds::{EXCHANGE_ITEMS_MAX, EXCHANGES_MAX};
+use super::frame::{Refused, Space, Turn};
+use super::id::{EnvelopeId, LogId, shared_place};
+use super::logs::{Closing, Event, Failure, Logs, LogsError, Numbering, Owed, Peer, Place, Result};
+use super::refusal::Refusal;
+use super::rules::Rules;
+use super::serve::limits;
+use super::store::LogStore;
+use overlane_core::{Coded, Did};
+use overlane_recon::{Bound, End, Initiator, Item, ItemSet, Patience, Report, Request, Storage};
+use std::collections::BTreeSet;
+
+const OUTBOX_ROWS: u8 = b'O';
+
+/// One reconciliation that this node drives.
+#[derive(Debug)]
+pub(super) struct Exchange {
+    space: Space,
+    /// Envelopes of the outbox that the peer did not answer yet; none before the outbox was read.
+    posting: Option<BTreeSet<EnvelopeId>>,
+    opened: Option<(Initiator, ItemSet)>,
+    since_ms: u64,
+}
+
+impl<S: LogStore, R: Rules> Logs<S, R> {
+    /// Reconciles a log with a peer that holds it. What comes of it is an [`Event::Synced`]; one that
+    /// runs already goes on.
+    ///
+    /// # Errors
+    /// Too many run, or the log is too large to be taken into memory; or the store fails.
+    pub fn start_sync(&mut self, log: LogId, with: Did, now_ms: u64) -> Closing<(), S> {
+        if self.exchanges.contains_key(&(log, with)) {
+            return Ok(());
+        }
+        if self.exchanges.len() >= EXCHANGES_MAX {
+            return Err(LogsError::Peer(Refusal::ExchangesFull));
+        }
+        let book = self.book(&log)?;
+        let (numbering, items) = (book.numbering, book.whole.entries);
+        if items > EXCHANGE_ITEMS_MAX {
+            return Err(LogsError::Peer(Refusal::TooLarge { log, items }));
+        }
+        let space = match numbering {
+            Numbering::Of(host) if host == with => Space::Numbered,
+            _ => Space::Shared,
+        };
+        let exchange = Exchange {
+            space,
+            posting: None,
+            opened: None,
+            since_ms: now_ms,
+        };
+        self.exchanges.insert((log, with), exchange);
+        Ok(())
+    }
+
+    /// Whether a reconciliation of the log runs with the peer.
+    pub fn is_syncing(&self, log: &LogId, with: &Did) -> bool {
+        self.exchanges.contains_key(&(*log, *with))
+    }
+
+    /// When to call [`Self::handle_timeout`] next, in the caller's milliseconds.
+    pub fn poll_timeout(&self) -> Option<u64> {
+        let due = |exchange: &Exchange| match &exchange.opened {
+            Some((initiator, _)) => initiator.poll_timeout(),
+            None => Some(
+                exchange
+                    .since_ms
+                    .saturating_add(Patience::default().idle_ms),
+            ),
+        };
+        self.exchanges.values().filter_map(due).min()
+    }
+
+    /// Time has come to `now_ms`: a reconciliation whose peer is silent for too long is given up.
+    pub fn handle_timeout(&mut self, now_ms: u64) {
+        let due: Vec<_> = self.exchanges.keys().copied().collect();
+        for (log, with) in due {
+            let Some(exchange) = self.exchanges.get_mut(&(log, with)) else {
+                continue;
+            };
+            match &mut exchange.opened {
+                Some((initiator, _)) => initiator.handle_timeout(now_ms),
+                None if exchange
+                    .since_ms
+                    .saturating_add(Patience::default().idle_ms)
+                    <= now_ms =>
+                {
+                    self.end_unopened(log, with, Bound::Idle);
+                    continue;
+                }
+                None => {}
+            }
+            self.end_if_ended(log, with);
+        }
+    }
+
+    /// An envelope of this node's own waits for the host's number.
+    pub(super) fn put_out(&mut self, log: LogId, id: EnvelopeId, envelope: Vec<u8>, host: Did) {
+        self.stage.row(outbox_key(&log, Some(&id)), Some(envelope));
+        if self.peers.contains_key(&host) {
+            self.stage.owed.push((host, Owed::Post(log, id)));
+        }
+    }
+
+    pub(super) fn in_outbox(
+        &mut self,
+        log: &LogId,
+        id: &EnvelopeId,
+    ) -> Closing<Option<Vec<u8>>, S> {
+        let key = outbox_key(log, Some(id));
+        let rows = self.store.rows(&key).map_err(LogsError::Store)?;
+        Ok(rows.into_iter().find(|it| it.0 == key).map(|it| it.1))
+    }
+
+    pub(super) fn handle_push(
+        &mut self,
+        peer: Peer,
+        log: LogId,
+        seq: u64,
+        envelope: &[u8],
+        now_ms: u64,
+    ) -> Result<(), S> {
+        let with = peer.account;
+        let asked = self.exchanges.get(&(log, with));
+        let Some(space) = asked.filter(|it| it.opened.is_some()).map(|it| it.space) else {
+            return Err(Refusal::NotAsked { log }.into());
+        };
+        let judged = self.rules.judge(&log, envelope, &with, now_ms);
+        let place = match space {
+            Space::Numbered => Place::At(seq),
+            Space::Shared => Place::Next,
+        };
+        let (id, taken) = match judged {
+            Err(refusal) => (self.rules.name(envelope), Err(refusal)),
+            Ok(judged) => {
+                let taken = self.take_pushed(log, envelope, judged, place, now_ms);
+                match taken {
+                    Ok(seq) => (judged.id, Ok(seq)),
+                    Err(Failure::Refused(refusal)) => (judged.id, Err(refusal)),
+                    Err(failed) => return Err(failed),
+                }
+            }
+        };
+        let Some((initiator, set)) = self.opened(log, with) else {
+            return Ok(());
+        };
+        match taken {
+            Ok(seq) => {
+                let seq = match space {
+                    Space::Numbered => seq,
+                    Space::Shared => shared_place(&id),
+                };
+                if initiator
+                    .handle_push(set, Item { seq, id }, now_ms)
+                    .is_err()
+                {
+                    initiator.handle_push_refused(id, "recon/reserved_seq".into());
+                }
+            }
+            Err(refusal) => {
+                initiator.handle_push_refused(id, refusal.code().into());
+                self.counters.refused += 1;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn handle_ack(
+        &mut self,
+        from: Did,
+        log: LogId,
+        id: EnvelopeId,
+        seq: u64,
+        now_ms: u64,
+    ) -> Result<(), S> {
+        if self.book(&log)?.numbering == Numbering::Of(from)
+            && let Some(envelope) = self.in_outbox(&log, &id)?
+        {
+            self.stage.row(outbox_key(&log, Some(&id)), None);
+            let own = self.rules.judge(&log, &envelope, &from, now_ms)?;
+            let place = Place::At(seq);
+            let kept = self.take_pushed(log, &envelope, own, place, now_ms);
+            if let Err(Failure::Failed(error)) = kept {
+                return Err(error.into());
+            }
+        }
+        let Some(exchange) = self.exchanges.get_mut(&(log, from)) else {
+            return Ok(());
+        };
+        exchange.answered(&id);
+        exchange.since_ms = now_ms;
+        let seq = match exchange.space {
+            Space::Numbered => seq,
+            Space::Shared => shared_place(&id),
+        };
+        if let Some((initiator, set)) = &mut exchange.opened
+            && initiator.handle_ack(set, id, seq, now_ms).is_err()
+        {
+            initiator.handle_send_refused(set, id, "recon/reserved_seq".into(), now_ms);
+        }
+        self.say_due(log, from);
+        self.end_if_ended(log, from);
+        Ok(())
+    }
+
+    pub(super) fn handle_refused(
+        &mut self,
+        from: Did,
+        log: LogId,
+        what: Refused,
+        code: &str,
+        now_ms: u64,
+    ) -> Result<(), S> {
+        if let Refused::Envelope(id) = what
+            && self.book(&log)?.numbering == Numbering::Of(from)
+            && self.in_outbox(&log, &id)?.is_some()
+        {
+            self.stage.row(outbox_key(&log, Some(&id)), None);
+            let code = code.to_owned();
+            self.stage.events.push(Event::PostRefused { log, id, code });
+        }
+        let Some(exchange) = self.exchanges.get_mut(&(log, from)) else {
+            return Ok(());
+        };
+        exchange.since_ms = now_ms;
+        match (&mut exchange.opened, what) {
+            (Some((initiator, set)), Refused::Envelope(id)) => {
+                initiator.handle_send_refused(set, id, code.into(), now_ms);
+            }
+            (Some((initiator, _)), Refused::Recon) => initiator.handle_refusal(code.into()),
+            (None, Refused::Envelope(id)) => exchange.answered(&id),
+            (None, Refused::Recon) => {}
+        }
+        self.say_due(log, from);
+        self.end_if_ended(log, from);
+        Ok(())
+    }
+
+    /// The peer's answer, after all that came before it is durable.
+    pub(super) fn advance(
+        &mut self,
+        with: Did,
+        log: LogId,
+        payload: &[u8],
+        now_ms: u64,
+    ) -> Closing<(), S> {
+        if let Some((initiator, set)) = self.opened(log, with) {
+            // A refusal of the answer is the exchange's end, and stands in its report.
+            let _ = initiator.handle_answer(set, payload, now_ms);
+        }
+        self.say_due(log, with);
+        self.end_if_ended(log, with);
+        Ok(())
+    }
+
+    /// Sends what is in the outbox, and opens the exchanges whose peer has answered all of it.
+    pub(super) fn open_exchanges(&mut self, now_ms: u64) -> Closing<(), S> {
+        let unread = |(key, exchange): (&(LogId, Did), &Exchange)| {
+            exchange.posting.is_none().then_some(*key)
+        };
+        let unread: Vec<_> = self.exchanges.iter().filter_map(unread).collect();
+        for (log, with) in unread {
+            self.post_outbox(log, with)?;
+        }
+        let ready = |(key, exchange): (&(LogId, Did), &Exchange)| {
+            let answered = exchange.posting.as_ref().is_some_and(BTreeSet::is_empty);
+            let ready = exchange.opened.is_none() && answered;
+            ready.then_some((*key, exchange.space))
+        };
+        let ready: Vec<_> = self.exchanges.iter().filter_map(ready).collect();
+        for ((log, with), space) in ready {
+            let mut set = match space {
+                Space::Shared => shared_set(&mut self.store, &log)?,
+                Space::Numbered => numbered_set(&mut self.store, &log)?,
+            };
+            let initiator = Initiator::open(&mut set, limits(), Patience::default(), now_ms);
+            if let Some(exchange) = self.exchanges.get_mut(&(log, with)) {
+                exchange.opened = Some((initiator, set));
+            }
+            self.say_due(log, with);
+        }
+        Ok(())
+    }
+
+    fn post_outbox(&mut self, log: LogId, with: Did) -> Closing<(), S> {
+        let mut posting = BTreeSet::new();
+        if self.book(&log)?.numbering == Numbering::Of(with) {
+            let rows = self.store.rows(&outbox_key(&log, None));
+            let rows = rows.map_err(LogsError::Store)?;
+            posting.extend(rows.iter().filter_map(|it| outbox_id(&it.0)));
+            for id in &posting {
+                self.owe(with, Owed::Post(log, *id));
+            }
+        }
+        if let Some(exchange) = self.exchanges.get_mut(&(log, with)) {
+            exchange.posting = Some(posting);
+        }
+        Ok(())
+    }
+
+    pub(super) fn end_exchanges(&mut self, with: &Did) {
+        let keys: Vec<_> = self.exchanges.keys().copied().collect();
+        for (log, peer) in keys.into_iter().filter(|it| it.1 == *with) {
+            match self.opened(log, peer) {
+                Some((initiator, _)) => {
+                    initiator.handle_closed();
+                    self.end_if_ended(log, peer);
+                }
+                None => self.end_unopened(log, peer, Bound::Link),
+            }
+        }
+    }
+
+    fn opened(&mut self, log: LogId, with: Did) -> Option<&mut (Initiator, ItemSet)> {
+        self.exchanges.get_mut(&(log, with))?.opened.as_mut()
+    }
+
+    /// Owes the peer what the exchange wants said.
+    fn say_due(&mut self, log: LogId, with: Did) {
+        let Some(exchange) = self.exchanges.get_mut(&(log, with)) else {
+            return;
+        };
+        let (space, Some((initiator, _))) = (exchange.space, &mut exchange.opened) else {
+            return;
+        };
+        let due: Vec<_> = std::iter::from_fn(|| initiator.poll_transmit()).collect();
+        for request in due {
+            let owed = match request {
+                Request::Recon(payload) => Owed::Recon(log, space, Turn::Ask, payload),
+                Request::Send(item) => Owed::Send(log, item.id),
+            };
+            self.owe(with, owed);
+        }
+    }
+
+    fn end_if_ended(&mut self, log: LogId, with: Did) {
+        let ended = |it: &mut (Initiator, ItemSet)| it.0.ended().is_some();
+        if self.opened(log, with).is_some_and(ended)
+            && let Some(exchange) = self.exchanges.remove(&(log, with))
+            && let Some((initiator, _)) = exchange.opened
+        {
+            let report = initiator.report();
+            self.events.push_back(Event::Synced { log, with, report });
+        }
+    }
+
+    /// Ends an exchange that never opened.
+    fn end_unopened(&mut self, log: LogId, with: Did, bound: Bound) {
+        self.exchanges.remove(&(log, with));
+        let report = Report {
+            end: Some(End::GaveUp(bound)),
+            ..Report::default()
+        };
+        self.events.push_back(Event::Synced { log, with, report });
+    }
+}
+
+impl Exchange {
+    fn answered(&mut self, id: &EnvelopeId) {
+        if let Some(posting) = &mut self.posting {
+            posting.remove(id);
+        }
+    }
+}
+
+/// The log's items in the space every holder shares.
+pub(super) fn shared_set<S: LogStore>(store: &mut S, log: &LogId) -> Closing<ItemSet, S> {
+    let items = numbered_items(store, log)?;
+    let shared = |item: Item| Item {
+        seq: shared_place(&item.id),
+        ..item
+    };
+    let mut items: Vec<_> = items.into_iter().map(shared).collect();
+    // Ascending, each goes to the end of the set.
+    items.sort_unstable();
+    Ok(items.into_iter().collect())
+}
+
+fn numbered_set<S: LogStore>(store: &mut S, log: &LogId) -> Closing<ItemSet, S> {
+    Ok(numbered_items(store, log)?.into_iter().collect())
+}
+
+fn numbered_items<S: LogStore>(store: &mut S, log: &LogId) -> Closing<Vec<Item>, S> {
+    let mut index = store.index(log).map_err(LogsError::Store)?;
+    let count = index
+        .position(overlane_recon::bounds::TOP)
+        .map_err(LogsError::Store)?;
+    let mut items = Vec::with_capacity(count);
+    index
+        .visit(0..count, &mut |records| {
+            items.extend(records.iter().map(Item::from_record));
+        })
+        .map_err(LogsError::Store)?;
+    Ok(items)
+}
+
+fn outbox_key(log: &LogId, id: Option<&EnvelopeId>) -> Vec<u8> {
+    let mut key = vec![OUTBOX_ROWS];
+    key.extend_from_slice(&log.0);
+    key.extend_from_slice(id.map_or(&[], |id| id.0.as_slice()));
+    key
+}
+
+fn outbox_id(key: &[u8]) -> Option<EnvelopeId> {
+    let id = key.get(33..)?.try_into().ok()?;
+    Some(overlane_recon::Id(id))
+}

@@ -1,0 +1,255 @@
+//! Keeping: an envelope is numbered, room is made for it, and the accounts follow.
+
+use super::book::{Book, HANDED_ON_SLOT, Numbering, check_evicted, check_oldest, is_few};
+use super::id::{EnvelopeId, LogId};
+use super::logs::{Closing, Event, Logs, LogsError, Place, Result, SLOT_ROWS};
+use super::refusal::Refusal;
+use super::retention::Full;
+use super::rules::{Judged, Rules};
+use super::store::{Entry, LogStore};
+use overlane_core::Did;
+use overlane_recon::bounds::TOP;
+
+impl<S: LogStore, R: Rules> Logs<S, R> {
+    /// Stages an envelope that its log's rules took, and gives its number: the one it has, or a new
+    /// one.
+    pub(super) fn accept(
+        &mut self,
+        log: LogId,
+        judged: Judged,
+        envelope: &[u8],
+        place: Place,
+        slot: u32,
+        now_ms: u64,
+    ) -> Result<u64, S> {
+        if let Some(seq) = self.find(&log, &judged.id)? {
+            self.counters.known += 1;
+            return match place {
+                Place::At(other) if other != seq => self.renumber(&log, seq, other),
+                _ => Ok(seq),
+            };
+        }
+        if self.stage.is_full() {
+            return Err(Refusal::Busy.into());
+        }
+        if judged.expires_ms < now_ms {
+            return Err(Refusal::TooOld { log }.into());
+        }
+        self.make_room(&log, &judged.author, slot, envelope.len(), now_ms)?;
+        let seq = match place {
+            Place::Next => self.book(&log)?.next_seq,
+            Place::At(seq) => seq,
+        };
+        self.check_free(&log, seq)?;
+        let entry = Entry {
+            seq,
+            id: judged.id,
+            author: judged.author,
+            slot,
+            stored_ms: now_ms,
+            expires_ms: judged.expires_ms,
+            bytes: u32::try_from(envelope.len()).unwrap_or(u32::MAX),
+        };
+        self.put_in(&log, &entry, envelope.to_vec())?;
+        self.counters.kept += 1;
+        self.stage.events.push(Event::Kept { log, entry });
+        Ok(seq)
+    }
+
+    pub(super) fn check_free(&mut self, log: &LogId, seq: u64) -> Result<(), S> {
+        let staged = self.stage.entry(log, seq).is_some();
+        let held = !self.stage.is_gone(log, seq)
+            && self
+                .store
+                .entry(log, seq)
+                .map_err(LogsError::Store)?
+                .is_some();
+        if seq == 0 || seq == TOP || staged || held {
+            return Err(Refusal::NumberTaken { log: *log, seq }.into());
+        }
+        Ok(())
+    }
+
+    /// The host numbered an envelope anew.
+    pub(super) fn renumber(&mut self, log: &LogId, old: u64, seq: u64) -> Result<u64, S> {
+        self.check_free(log, seq)?;
+        // One that is staged keeps the number it was given first until it is durable.
+        let Some(entry) = self.store.entry(log, old).map_err(LogsError::Store)? else {
+            return Ok(old);
+        };
+        let Some(envelope) = self.store.envelope(log, old).map_err(LogsError::Store)? else {
+            return Ok(old);
+        };
+        self.take_out(log, &entry)?;
+        self.put_in(log, &Entry { seq, ..entry }, envelope)?;
+        Ok(seq)
+    }
+
+    pub(super) fn make_room(
+        &mut self,
+        log: &LogId,
+        author: &Did,
+        slot: u32,
+        bytes: usize,
+        now_ms: u64,
+    ) -> Result<(), S> {
+        let retention = self.rules.retention(log);
+        if is_few(&retention) {
+            self.check_slot(slot, bytes)?;
+            if self.book(log)?.is_full(bytes, &retention) {
+                self.expire(log, now_ms)?;
+            }
+        }
+        let mut evicted = 0;
+        while self.book(log)?.is_full(bytes, &retention) {
+            check_evicted(evicted)?;
+            evicted += 1;
+            let none = Refusal::ShareFull {
+                log: *log,
+                author: *author,
+            };
+            let leaves = match retention.full {
+                Full::Oldest => self.oldest(log)?,
+                Full::Fair => self.book(log)?.gives_way(slot, author),
+            };
+            let leaves = leaves.ok_or(none)?;
+            if retention.full == Full::Oldest {
+                check_oldest(log, self.book(log)?, author, &leaves, &retention)?;
+            }
+            self.let_go(log, &leaves, false)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn check_slot(&self, slot: u32, bytes: usize) -> std::result::Result<(), Refusal> {
+        let bound_bytes = self.rules.slot_bytes();
+        let brought = self.slots.get(&slot).copied().unwrap_or(0);
+        if slot != HANDED_ON_SLOT && brought.saturating_add(bytes as u64) > bound_bytes {
+            return Err(Refusal::SlotFull { slot, bound_bytes });
+        }
+        let (held, all_bytes) = (self.slots.values().sum::<u64>(), self.rules.all_bytes());
+        if held.saturating_add(bytes as u64) > all_bytes {
+            return Err(Refusal::SlotFull {
+                slot,
+                bound_bytes: all_bytes,
+            });
+        }
+        Ok(())
+    }
+
+    /// The entry of the lowest number, what is staged with it.
+    pub(super) fn oldest(&mut self, log: &LogId) -> Closing<Option<Entry>, S> {
+        let mut from = self.book(log)?.first_seq;
+        loop {
+            let entries = self
+                .store
+                .entries(log, from, 64)
+                .map_err(LogsError::Store)?;
+            let Some(last) = entries.last() else {
+                return Ok(self.stage.first(log).copied());
+            };
+            from = last.seq.saturating_add(1);
+            if let Some(entry) = entries.iter().find(|it| !self.stage.is_gone(log, it.seq)) {
+                self.book(log)?.first_seq = entry.seq;
+                return Ok(Some(*entry));
+            }
+        }
+    }
+
+    pub(super) fn let_go(&mut self, log: &LogId, entry: &Entry, expired: bool) -> Closing<(), S> {
+        self.take_out(log, entry)?;
+        self.counters.let_go += 1;
+        let (log, entry) = (*log, *entry);
+        self.stage.events.push(Event::LetGo {
+            log,
+            entry,
+            expired,
+        });
+        Ok(())
+    }
+
+    pub(super) fn put_in(
+        &mut self,
+        log: &LogId,
+        entry: &Entry,
+        envelope: Vec<u8>,
+    ) -> Closing<(), S> {
+        let book = self.book(log)?;
+        book.add(entry);
+        let few = book.few.is_some();
+        if few {
+            self.charge_slot(entry, true);
+        }
+        self.stage.append(*log, *entry, envelope);
+        Ok(())
+    }
+
+    pub(super) fn take_out(&mut self, log: &LogId, entry: &Entry) -> Closing<(), S> {
+        let book = self.book(log)?;
+        book.take(entry);
+        let few = book.few.is_some();
+        if few {
+            self.charge_slot(entry, false);
+        }
+        self.stage.remove(*log, entry);
+        Ok(())
+    }
+
+    pub(super) fn charge_slot(&mut self, entry: &Entry, comes: bool) {
+        let held = self.slots.entry(entry.slot).or_default();
+        *held = if comes {
+            held.saturating_add(u64::from(entry.bytes))
+        } else {
+            held.saturating_sub(u64::from(entry.bytes))
+        };
+        let held = *held;
+        let mut key = vec![SLOT_ROWS];
+        key.extend_from_slice(&entry.slot.to_be_bytes());
+        let value = (held > 0).then(|| held.to_be_bytes().to_vec());
+        if held == 0 {
+            self.slots.remove(&entry.slot);
+        }
+        self.stage.row(key, value);
+    }
+
+    pub(super) fn find(&mut self, log: &LogId, id: &EnvelopeId) -> Closing<Option<u64>, S> {
+        match self.stage.find(log, id) {
+            Some(staged) => Ok(staged),
+            None => self.store.seq_of(log, id).map_err(LogsError::Store),
+        }
+    }
+
+    /// The account of a log, from memory or from its rows.
+    pub(super) fn book(&mut self, log: &LogId) -> Closing<&mut Book, S> {
+        if !self.books.contains_key(log) {
+            let book = self.load_book(log)?;
+            self.books.insert(*log, book);
+        }
+        let corrupt = LogsError::Corrupt { log: *log };
+        self.books.get_mut(log).ok_or(corrupt)
+    }
+
+    pub(super) fn load_book(&mut self, log: &LogId) -> Closing<Book, S> {
+        let corrupt = || LogsError::Corrupt { log: *log };
+        let head = self
+            .store
+            .rows(&Book::head_key(log))
+            .map_err(LogsError::Store)?;
+        let mut book = match head.first() {
+            None => Book::new(Numbering::Own),
+            Some((_, head)) => {
+                let rows = self.store.rows(&Book::authors_key(log));
+                let rows = rows.map_err(LogsError::Store)?.into_iter();
+                let rows = rows.filter_map(|(key, value)| Some((Book::author_of(&key)?, value)));
+                Book::load(head, rows).map_err(|_| corrupt())?
+            }
+        };
+        let retention = self.rules.retention(log);
+        if is_few(&retention) {
+            let most = usize::try_from(book.whole.entries).unwrap_or(usize::MAX);
+            let entries = self.store.entries(log, 0, most).map_err(LogsError::Store)?;
+            book.few = Some(entries.into_iter().map(|it| (it.seq, it)).collect());
+        }
+        Ok(book)
+    }
+}

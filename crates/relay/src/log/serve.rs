@@ -1,0 +1,214 @@
+//! Answering: what a peer asks about a log, and the frames it is owed.
+//!
+//! Law (bounded work per byte): a question is answered against the peer's allowance of bytes hashed
+//! and bytes pushed, and only when everything the last one brought was taken. An envelope is read
+//! when its frame leaves, so what waits for a slow peer is names.
+
+use super::bounds::{EXCHANGES_MAX, PUSH_IDS, RECON_MAX_BYTES};
+use super::exchange::shared_set;
+use super::frame::{Frame, Refused, Space, Turn};
+use super::id::LogId;
+use super::logs::{Closing, Failure, Logs, LogsError, Owed, Place, Result};
+use super::refusal::Refusal;
+use super::rules::{Access, Rules};
+use super::store::LogStore;
+use overlane_core::Did;
+use overlane_recon::{Limits, Response, StepError, Storage, respond};
+
+/// The limits of what this side says.
+pub(super) fn limits() -> Limits {
+    Limits::default()
+        .message_bytes(RECON_MAX_BYTES)
+        .push_ids(PUSH_IDS)
+}
+
+impl<S: LogStore, R: Rules> Logs<S, R> {
+    /// A RECON message is put where the next flush finds it: behind what was sent before it.
+    pub(super) fn handle_recon(
+        &mut self,
+        peer: Did,
+        log: LogId,
+        space: Space,
+        turn: Turn,
+        payload: &[u8],
+    ) -> Result<(), S> {
+        match turn {
+            Turn::Ask if self.rules.access(&log, &peer) == Access::None => {
+                return Err(Refusal::NotHere { log, peer }.into());
+            }
+            Turn::Ask => self.may_ask(&peer)?,
+            Turn::Answer if !self.exchanges.contains_key(&(log, peer)) => {
+                return Err(Refusal::NotAsked { log }.into());
+            }
+            Turn::Answer => {}
+        }
+        let asked = &mut self.peer(&peer)?.asked;
+        asked.push_back((log, space, turn, payload.to_vec()));
+        Ok(())
+    }
+
+    /// Answers what was asked, and goes on with what was answered.
+    pub(super) fn answer_all(&mut self, now_ms: u64) -> Closing<(), S> {
+        let asking: Vec<Did> = self.peers.keys().copied().collect();
+        for peer in asking {
+            while let Some((log, space, turn, payload)) = self
+                .peers
+                .get_mut(&peer)
+                .and_then(|it| it.asked.pop_front())
+            {
+                match turn {
+                    Turn::Ask => self.answer(peer, log, space, &payload)?,
+                    Turn::Answer => self.advance(peer, log, &payload, now_ms)?,
+                }
+            }
+        }
+        self.open_exchanges(now_ms)
+    }
+
+    fn answer(&mut self, peer: Did, log: LogId, space: Space, payload: &[u8]) -> Closing<(), S> {
+        match self.respond(peer, log, space, payload) {
+            Ok(response) => {
+                self.counters.answered += 1;
+                for item in response.push {
+                    // In the shared space an item's place is not its number.
+                    let seq = match space {
+                        Space::Numbered => Some(item.seq),
+                        Space::Shared => self.find(&log, &item.id)?,
+                    };
+                    if let Some(seq) = seq {
+                        self.owe(peer, Owed::Push(log, seq));
+                    }
+                }
+                self.owe(peer, Owed::Recon(log, space, Turn::Answer, response.reply));
+                Ok(())
+            }
+            Err(Failure::Refused(refusal)) => {
+                self.counters.not_answered += 1;
+                self.refuse(peer, log, Refused::Recon, &refusal);
+                Ok(())
+            }
+            Err(Failure::Failed(error)) => Err(error),
+        }
+    }
+
+    fn respond(
+        &mut self,
+        peer: Did,
+        log: LogId,
+        space: Space,
+        payload: &[u8],
+    ) -> Result<Response, S> {
+        let limits = limits();
+        let (response, work) = match space {
+            Space::Numbered => {
+                let mut index = self.store.index(&log).map_err(LogsError::Store)?;
+                let before = index.work_bytes();
+                let response = respond(&mut index, payload, &limits);
+                let work = index.work_bytes().saturating_sub(before);
+                let response = response.map_err(|error| match error {
+                    StepError::Refused(refusal) => Failure::Refused(of_payload(&refusal)),
+                    StepError::Storage(error) => Failure::Failed(LogsError::Store(error)),
+                });
+                (response, work)
+            }
+            Space::Shared => {
+                if self.exchanges.len() >= EXCHANGES_MAX {
+                    return Err(Refusal::ExchangesFull.into());
+                }
+                let mut set = shared_set(&mut self.store, &log)?;
+                let before = set.work_bytes();
+                let response = respond(&mut set, payload, &limits);
+                let loaded = set.len() as u64 * overlane_recon::RECORD_BYTES as u64;
+                let work = (set.work_bytes() - before).saturating_add(loaded);
+                let response = response.map_err(|error| match error {
+                    StepError::Refused(refusal) => Failure::Refused(of_payload(&refusal)),
+                    StepError::Storage(never) => match never {},
+                });
+                (response, work)
+            }
+        };
+        let budget = &mut self.peer(&peer)?.budget;
+        budget.charge(work.saturating_add(payload.len() as u64), 0);
+        response
+    }
+
+    /// The frame that is owed, its envelope read now; none if the envelope has gone since.
+    pub(super) fn frame(&mut self, to: Did, owed: Owed) -> Closing<Option<Vec<u8>>, S> {
+        let frame = match owed {
+            Owed::Ack(log, id, seq) => Frame::SendAck { log, id, seq }.to_bytes(),
+            Owed::Recon(log, space, turn, payload) => {
+                let payload = payload.as_slice();
+                Frame::Recon {
+                    log,
+                    space,
+                    turn,
+                    payload,
+                }
+                .to_bytes()
+            }
+            Owed::Refuse(log, what, code, retry_ms) => {
+                let code = code.as_str();
+                Frame::Refuse {
+                    log,
+                    what,
+                    code,
+                    retry_ms,
+                }
+                .to_bytes()
+            }
+            Owed::Push(log, seq) => {
+                // A member that was removed while it synchronised is given nothing more.
+                let allowed = self.rules.access(&log, &to) != Access::None;
+                let envelope = self.store.envelope(&log, seq).map_err(LogsError::Store)?;
+                let Some(envelope) = envelope.filter(|_| allowed) else {
+                    return Ok(None);
+                };
+                self.counters.pushed += 1;
+                if let Ok(peer) = self.peer(&to) {
+                    peer.budget.charge(0, envelope.len() as u64);
+                }
+                let envelope = envelope.as_slice();
+                Frame::Push { log, seq, envelope }.to_bytes()
+            }
+            Owed::Send(log, id) => {
+                let Some(seq) = self.find(&log, &id)? else {
+                    return Ok(None);
+                };
+                let envelope = self.store.envelope(&log, seq).map_err(LogsError::Store)?;
+                let Some(envelope) = envelope else {
+                    return Ok(None);
+                };
+                let envelope = envelope.as_slice();
+                Frame::Send { log, envelope }.to_bytes()
+            }
+            Owed::Post(log, id) => {
+                let Some(envelope) = self.in_outbox(&log, &id)? else {
+                    return Ok(None);
+                };
+                let envelope = envelope.as_slice();
+                Frame::Send { log, envelope }.to_bytes()
+            }
+        };
+        Ok(Some(frame))
+    }
+
+    /// A pushed envelope, from a peer that this node asked.
+    pub(super) fn take_pushed(
+        &mut self,
+        log: LogId,
+        envelope: &[u8],
+        judged: super::Judged,
+        place: Place,
+        now_ms: u64,
+    ) -> Result<u64, S> {
+        let slot = super::book::HANDED_ON_SLOT;
+        self.accept(log, judged, envelope, place, slot, now_ms)
+    }
+}
+
+fn of_payload(refusal: &overlane_recon::Refusal) -> Refusal {
+    Refusal::Recon {
+        code: refusal.code(),
+        reason: refusal.to_string(),
+    }
+}

@@ -1,0 +1,13 @@
+//! Inboxes: a chain of holders, a sender, and an account that comes back.
+
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test fails by panicking"
+)]
+
+mod chain;
+mod holding;
+mod support;

@@ -1,0 +1,272 @@
+//! What is kept of logs and mail: envelopes by their numbers, and an index that reconciles without
+//! reading one, in an embedded database.
+//!
+//! Law (durable first): `commit` returns when all changes of a step are durable, and a step that it
+//! did not return from is whole or absent after the next open.
+//!
+//! Law (one index): the leaves hold exactly the numbers and names of the envelopes, in order. They
+//! change in the transaction that changes the envelopes.
+//!
+//! Law (small memory): beside the database's own cache, memory holds a line for each leaf of the logs
+//! used last, and fingerprints up to a bound; never an envelope, never the index itself.
+//!
+//! | table | key | value |
+//! |---|---|---|
+//! | `envelopes` | log, number | `[entry, envelope]` |
+//! | `names` | log, name | number |
+//! | `leaves` | log, lowest number of the leaf | up to [`LEAF_RECORDS`] records of 40 bytes |
+//! | `directory` | log, lowest number of the leaf | how many records it has |
+//! | `rows` | any | any |
+//!
+//! A leaf's key is a lower bound of its numbers; the first leaf's is zero.
+
+mod directory;
+mod index;
+mod write;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use overlane_core::store::StoreError;
+use overlane_core::wire::cbor::Reader;
+use overlane_relay::log::{Change, Entry, EnvelopeId, LogId, LogStore, Row};
+use redb::{TableDefinition, WriteTransaction};
+
+use crate::database::{Bytes, Database, Form};
+use crate::vfs::{RealVfs, Vfs};
+use directory::Directory;
+pub use index::LogIndex;
+
+const ENVELOPES: Bytes = TableDefinition::new("envelopes");
+const NAMES: Bytes = TableDefinition::new("names");
+const LEAVES: Bytes = TableDefinition::new("leaves");
+const DIRECTORY: Bytes = TableDefinition::new("directory");
+const ROWS: Bytes = TableDefinition::new("rows");
+
+const FORM: Form = Form {
+    kind: "logs",
+    rows: 1,
+    cache_bytes: LOGS_CACHE_BYTES,
+    make,
+};
+
+/// How much of the file is kept in memory.
+pub const LOGS_CACHE_BYTES: usize = 32 * 1024 * 1024;
+
+/// The most records of a leaf: with its key it fills a page of 16 KiB.
+pub const LEAF_RECORDS: usize = 400;
+
+/// Logs whose directory is kept in memory.
+pub const DIRECTORIES_CACHED: usize = 64;
+
+/// The store of a node's logs and mail. One owner at a time; dropping it gives up its lock.
+#[derive(Debug)]
+pub struct LogsStore {
+    database: Database,
+    directories: BTreeMap<LogId, Directory>,
+}
+
+impl LogsStore {
+    /// Opens the store in this folder of the platform's file system, and makes it if the folder
+    /// has none.
+    ///
+    /// # Errors
+    /// [`StoreError`]: the folder cannot be written, is held by another process, is another kind
+    /// of store or of another program's form, or the file is damaged.
+    pub fn open(path: &Path) -> Result<Self, StoreError> {
+        Self::open_on(Arc::new(RealVfs), path)
+    }
+
+    /// The same behind any door to a disk.
+    ///
+    /// # Errors
+    /// As [`LogsStore::open`].
+    pub fn open_on(vfs: Arc<dyn Vfs>, path: &Path) -> Result<Self, StoreError> {
+        Ok(Self {
+            database: Database::open(vfs, path, FORM)?,
+            directories: BTreeMap::new(),
+        })
+    }
+
+    /// Holds the index of a log against its envelopes, in order.
+    ///
+    /// # Errors
+    /// They differ, or cannot be read.
+    pub fn verify(&mut self, log: &LogId) -> Result<(), StoreError> {
+        use overlane_recon::Storage as _;
+        let entries = self.entries(log, 0, usize::MAX)?;
+        for entry in &entries {
+            if self.seq_of(log, &entry.id)? != Some(entry.seq) {
+                return Err(self.damaged(format!("{} has no name in log {log}", entry.id)));
+            }
+        }
+        let mut index = self.index(log)?;
+        let mut held = Vec::new();
+        let count = index.position(overlane_recon::bounds::TOP)?;
+        index.visit(0..count, &mut |records| {
+            held.extend(records.iter().map(overlane_recon::Item::from_record));
+        })?;
+        let items = entries.iter().map(|it| (it.seq, it.id));
+        if items.eq(held.iter().map(|it| (it.seq, it.id))) {
+            return Ok(());
+        }
+        Err(self.damaged(format!(
+            "the index of log {log} is not that of its envelopes"
+        )))
+    }
+
+    fn damaged(&self, cause: String) -> StoreError {
+        self.database.damaged(&cause)
+    }
+
+    /// The log's directory, in memory or read.
+    fn directory(&mut self, log: &LogId) -> Result<&mut Directory, StoreError> {
+        if !self.directories.contains_key(log) {
+            let directory = self.database.read(|transaction| {
+                let table = transaction.open_table(DIRECTORY)?;
+                let leaves = table
+                    .range(&numbered(log, 0)[..]..=&numbered(log, u64::MAX)[..])?
+                    .map(|row| {
+                        let (key, count) = row?;
+                        Ok((number_of(key.value()), count_of(count.value())))
+                    });
+                leaves.collect::<Result<Directory, redb::Error>>()
+            })?;
+            if self.directories.len() >= DIRECTORIES_CACHED {
+                self.directories.pop_first();
+            }
+            self.directories.insert(*log, directory);
+        }
+        let gone = StoreError::Poisoned {
+            cause: "a directory is gone".into(),
+        };
+        self.directories.get_mut(log).ok_or(gone)
+    }
+
+    fn read_envelope<T>(
+        &self,
+        log: &LogId,
+        seq: u64,
+        read: impl Fn(u64, &[u8]) -> Option<T>,
+    ) -> Result<Option<T>, StoreError> {
+        let found = self.database.read(|transaction| {
+            let table = transaction.open_table(ENVELOPES)?;
+            let row = table.get(&numbered(log, seq)[..])?;
+            Ok(row.map(|row| read(seq, row.value())))
+        })?;
+        let bad = || self.damaged(format!("envelope {seq} of log {log} does not read"));
+        found.map(|read| read.ok_or_else(bad)).transpose()
+    }
+}
+
+impl LogStore for LogsStore {
+    type Error = StoreError;
+    type Index<'s> = LogIndex<'s>;
+
+    fn index(&mut self, log: &LogId) -> Result<LogIndex<'_>, StoreError> {
+        self.directory(log)?;
+        let leaves = self.database.begin(LEAVES)?;
+        let gone = StoreError::Poisoned {
+            cause: "a directory is gone".into(),
+        };
+        let directory = self.directories.get_mut(log).ok_or(gone)?;
+        Ok(LogIndex::new(*log, &self.database, leaves, directory))
+    }
+
+    fn seq_of(&mut self, log: &LogId, id: &EnvelopeId) -> Result<Option<u64>, StoreError> {
+        self.database.read(|transaction| {
+            let table = transaction.open_table(NAMES)?;
+            let seq = table.get(&named(log, id)[..])?;
+            Ok(seq.map(|seq| number_of(seq.value())))
+        })
+    }
+
+    fn entry(&mut self, log: &LogId, seq: u64) -> Result<Option<Entry>, StoreError> {
+        self.read_envelope(log, seq, entry_in)
+    }
+
+    fn envelope(&mut self, log: &LogId, seq: u64) -> Result<Option<Vec<u8>>, StoreError> {
+        self.read_envelope(log, seq, |_, value| {
+            let mut reader = Reader::new(value);
+            reader.expect_array(2).ok()?;
+            reader.value::<Entry>().ok()?;
+            reader.bytes().ok().map(<[u8]>::to_vec)
+        })
+    }
+
+    fn entries(&mut self, log: &LogId, from: u64, most: usize) -> Result<Vec<Entry>, StoreError> {
+        let entries = self.database.read(|transaction| {
+            let table = transaction.open_table(ENVELOPES)?;
+            let rows = table
+                .range(&numbered(log, from)[..]..=&numbered(log, u64::MAX)[..])?
+                .take(most)
+                .map(|row| {
+                    let (key, value) = row?;
+                    Ok(entry_in(number_of(key.value()), value.value()))
+                });
+            rows.collect::<Result<Option<Vec<Entry>>, redb::Error>>()
+        })?;
+        entries.ok_or_else(|| self.damaged(format!("an envelope of log {log} does not read")))
+    }
+
+    fn rows(&mut self, prefix: &[u8]) -> Result<Vec<Row>, StoreError> {
+        self.database.read(|transaction| {
+            let table = transaction.open_table(ROWS)?;
+            let mut rows = Vec::new();
+            for row in table.range(prefix..)? {
+                let (key, value) = row?;
+                if !key.value().starts_with(prefix) {
+                    break;
+                }
+                rows.push((key.value().to_vec(), value.value().to_vec()));
+            }
+            Ok(rows)
+        })
+    }
+
+    fn commit(&mut self, changes: Vec<Change>) -> Result<(), StoreError> {
+        self.write(changes)
+    }
+}
+
+fn make(transaction: &WriteTransaction) -> Result<(), redb::Error> {
+    for table in [ENVELOPES, NAMES, LEAVES, DIRECTORY, ROWS] {
+        transaction.open_table(table)?;
+    }
+    Ok(())
+}
+
+fn entry_in(seq: u64, value: &[u8]) -> Option<Entry> {
+    let mut reader = Reader::new(value);
+    reader.expect_array(2).ok()?;
+    let entry: Entry = reader.value().ok()?;
+    Some(Entry { seq, ..entry })
+}
+
+const KEY_BYTES: usize = 40;
+
+/// The key of a number in a log.
+fn numbered(log: &LogId, seq: u64) -> [u8; KEY_BYTES] {
+    let mut key = [0; KEY_BYTES];
+    let source = log.0.into_iter().chain(seq.to_be_bytes());
+    key.iter_mut().zip(source).for_each(|(to, from)| *to = from);
+    key
+}
+
+fn named(log: &LogId, id: &EnvelopeId) -> [u8; 64] {
+    let mut key = [0; 64];
+    let source = log.0.into_iter().chain(id.0);
+    key.iter_mut().zip(source).for_each(|(to, from)| *to = from);
+    key
+}
+
+/// The number at the end of a key, or a value that is one.
+fn number_of(bytes: &[u8]) -> u64 {
+    bytes.last_chunk().map_or(0, |it| u64::from_be_bytes(*it))
+}
+
+fn count_of(bytes: &[u8]) -> usize {
+    let count = bytes.first_chunk().map_or(0, |it| u32::from_be_bytes(*it));
+    count as usize
+}
