@@ -116,7 +116,7 @@ impl Sender {
 }
 
 #[test]
-fn law_lease_no_sequence_is_reused_at_any_crash_point_s10() {
+pub(crate) fn law_lease_no_sequence_is_reused_at_any_crash_point_s10() {
     let mut points = 0u64;
     let scripts = ALPHABET.len().pow(LENGTH);
     for script in 0..scripts {
@@ -153,12 +153,16 @@ fn law_lease_no_sequence_is_reused_at_any_crash_point_s10() {
 }
 
 #[test]
-fn law_lease_one_durable_write_covers_sixty_four_sequences_s11() {
+pub(crate) fn law_lease_one_durable_write_covers_sixty_four_sequences_s11() {
     let mut node = Node::new();
     let first = node.reserve(outgoing(1), 1).unwrap();
     let mut writes = 0;
     for sequence in 1..10 * LEASE_SEQUENCES {
-        let ticket = node.engine.stage_reservation(outgoing(1), 1, node.now);
+        let count = match faulty(Fault::AWriteASequence) {
+            true => LEASE_SEQUENCES,
+            false => 1,
+        };
+        let ticket = node.engine.stage_reservation(outgoing(1), count, node.now);
         while node.write() {
             writes += 1;
         }

@@ -18,4 +18,5 @@ mod payloads;
 mod quota;
 mod retirement;
 mod slots;
+mod stories;
 mod window;

@@ -1,6 +1,8 @@
 //! A store in memory, and an engine driven by hand on two clocks that only tests move.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use overlane_core::replay::record::{self, Record};
 use overlane_core::replay::{
@@ -46,6 +48,45 @@ pub(crate) fn outgoing(destination: u64) -> StreamKey {
         destination: did(destination),
         ..stream(0)
     }
+}
+
+/// What went wrong elsewhere (failure stories), put back between the engine and its surroundings:
+/// the story's law has to fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// One sequence for all classes (story 1).
+    OneSequenceForAllClasses,
+    /// Every newcomer is charged to one share (story 4).
+    OneShareForAll,
+    /// A record that does not restore, or is gone, is as if it had never been (stories 5 and 7).
+    BadIsAbsent,
+    /// One bad record fails the scan (story 6).
+    OneBadFailsAll,
+    /// A flushed write a transition (story 8).
+    AWriteEach,
+    /// What was durable is gone after a restart (story 10).
+    StoreInMemory,
+    /// A durable write a sequence (story 11).
+    AWriteASequence,
+    /// An application that takes nothing empties custody (story 12).
+    EmptyDrainDropsCustody,
+    /// An admission writes every stream (story 13).
+    WritesEveryStream,
+}
+
+thread_local!(static FAULT: Cell<Option<Fault>> = const { Cell::new(None) });
+
+/// Whether this thread's tests run with this fault.
+pub(crate) fn faulty(fault: Fault) -> bool {
+    FAULT.get() == Some(fault)
+}
+
+/// Runs a law's test with a fault, and tells whether it failed.
+pub(crate) fn fails_with(fault: Fault, law: fn()) -> bool {
+    FAULT.set(Some(fault));
+    let said = catch_unwind(AssertUnwindSafe(law));
+    FAULT.set(None);
+    said.is_err()
 }
 
 /// What a test admits in place of a verified payload.
@@ -181,7 +222,20 @@ impl Node {
             steady_ms: 1_000,
             ..self.now
         };
-        Self::over(self.disk, now)
+        match faulty(Fault::StoreInMemory) {
+            true => Self::over(Disk::default(), now),
+            false => Self::over(self.disk, now),
+        }
+    }
+
+    /// The store was opened again, and this is what it found.
+    pub(crate) fn rescan(&mut self, scan: Scan) {
+        let is_bad = |(_, found): &(RecordName, Found)| !matches!(found, Found::Bytes(_));
+        let scan = match faulty(Fault::OneBadFailsAll) && scan.records.iter().any(is_bad) {
+            true => Err(io_error()),
+            false => Ok(scan),
+        };
+        self.engine.handle_scan(scan, self.now);
     }
 
     pub(crate) fn pass(&mut self, ms: u64) {
@@ -194,7 +248,11 @@ impl Node {
     }
 
     pub(crate) fn offer(&mut self, item: Item, introducer: Introducer) -> Ticket {
-        self.engine.stage_admission(item, introducer, self.now)
+        let ticket = self.engine.stage_admission(item, introducer, self.now);
+        if faulty(Fault::AWriteEach) {
+            self.write();
+        }
+        ticket
     }
 
     /// Offers and waits until it is answered.

@@ -6,7 +6,7 @@ use overlane_core::replay::{Introducer, Verdict, WINDOW_SLOTS, Window, observe};
 use overlane_core::{Class, TransactionDigest};
 use proptest::prelude::*;
 
-use crate::support::{Node, stream, stream_of, word};
+use crate::support::*;
 
 fn digest(tag: u8) -> TransactionDigest {
     TransactionDigest([tag; 32])
@@ -137,6 +137,60 @@ fn law_window_moves_past_mail_in_custody_and_it_is_still_the_same_mail_s12() {
 /// How many transactions of a lane are on the way together.
 const LANE_WINDOW: usize = 8;
 
+/// Offers bursts of the classes, as the lanes let them through.
+fn interleaved(
+    bursts: Vec<(usize, usize)>,
+    picks: Vec<(usize, usize)>,
+) -> Result<(), TestCaseError> {
+    let mut node = Node::new();
+    let mut lanes: [std::collections::VecDeque<u64>; 4] = Default::default();
+    let mut next = [0u64; 4];
+    for (lane, count) in bursts {
+        for _ in 0..count {
+            let counter = match faulty(Fault::OneSequenceForAllClasses) {
+                true => 0,
+                false => lane,
+            };
+            lanes[lane].push_back(next[counter]);
+            next[counter] += 1;
+        }
+    }
+    for (lane, place) in picks.into_iter().chain((0..2_000).map(|at| (at % 4, 0))) {
+        // A lane sends eight, and the next eight once they have arrived.
+        let group = |sequence: &u64| sequence / LANE_WINDOW as u64;
+        let first = lanes[lane].front().map(group);
+        let together = lanes[lane]
+            .iter()
+            .take(LANE_WINDOW)
+            .filter(|it| Some(group(it)) == first);
+        let Some(place) = place.checked_rem(together.count()) else {
+            continue;
+        };
+        let Some(sequence) = lanes[lane].remove(place) else {
+            continue;
+        };
+        let class = match faulty(Fault::OneSequenceForAllClasses) {
+            true => Class::Application,
+            false => Class::ALL[lane],
+        };
+        let item = node.item(stream_of(1, class), sequence, 1);
+        node.offer(item, Introducer::Own);
+    }
+    while node.write() {}
+    for (_, outcome) in node.drain() {
+        let answer = word(&outcome);
+        prop_assert!(["first", "advance", "late"].contains(&answer), "{answer}");
+    }
+    prop_assert!(lanes.iter().all(std::collections::VecDeque::is_empty));
+    Ok(())
+}
+
+/// A backlog, and a burst of another class that overtakes it.
+pub(crate) fn a_backlog_is_overtaken() {
+    let control_first = std::iter::repeat_n((1, 0), 40).collect();
+    interleaved(vec![(0, 40), (1, 40)], control_first).unwrap();
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
@@ -147,30 +201,6 @@ proptest! {
         bursts in prop::collection::vec((0..4usize, 1..80usize), 1..6),
         picks in prop::collection::vec((0..4usize, 0..LANE_WINDOW), 1..300),
     ) {
-        let mut node = Node::new();
-        let mut lanes: [std::collections::VecDeque<u64>; 4] = Default::default();
-        let mut next = [0u64; 4];
-        for (lane, count) in bursts {
-            for _ in 0..count {
-                lanes[lane].push_back(next[lane]);
-                next[lane] += 1;
-            }
-        }
-        for (lane, place) in picks.into_iter().chain((0..2_000).map(|at| (at % 4, 0))) {
-            // A lane sends eight, and the next eight once they have arrived.
-            let group = |sequence: &u64| sequence / LANE_WINDOW as u64;
-            let first = lanes[lane].front().map(group);
-            let together = lanes[lane].iter().take(LANE_WINDOW).filter(|it| Some(group(it)) == first);
-            let Some(place) = place.checked_rem(together.count()) else { continue };
-            let Some(sequence) = lanes[lane].remove(place) else { continue };
-            let item = node.item(stream_of(1, Class::ALL[lane]), sequence, 1);
-            node.offer(item, Introducer::Own);
-        }
-        while node.write() {}
-        for (_, outcome) in node.drain() {
-            let answer = word(&outcome);
-            prop_assert!(["first", "advance", "late"].contains(&answer), "{answer}");
-        }
-        prop_assert!(lanes.iter().all(std::collections::VecDeque::is_empty));
+        interleaved(bursts, picks)?;
     }
 }

@@ -52,6 +52,11 @@ fn closed(pair: &Pair, side: usize) -> Option<&CloseReason> {
 
 /// Bursts on all lanes both ways, over channels with every fault but an end; then one side closes.
 fn traffic(seed: u64, rules: [Rules; 2]) -> Result<(), Broken> {
+    let overtakes = false;
+    traffic_over(seed, rules, overtakes)
+}
+
+fn traffic_over(seed: u64, rules: [Rules; 2], overtakes: bool) -> Result<(), Broken> {
     let mut rng = Rng(seed ^ 0x7261_6666_6963);
     let net = Net {
         latency_ms: rng.below(120),
@@ -59,6 +64,7 @@ fn traffic(seed: u64, rules: [Rules; 2]) -> Result<(), Broken> {
         buffer: 1 + rng.below(40) as usize,
         repeats_percent: rng.below(40),
         dials_ms: rng.below(600),
+        overtakes,
     };
     let windows = [(); 2].map(|()| match rng.below(2) {
         0 => Windows::sized(LINK_WINDOW_MIN_BYTES),
@@ -121,6 +127,13 @@ fn progress(pair: &mut Pair) -> Result<(), Broken> {
 #[test]
 fn law_order_nothing_lost_nothing_repeated_and_progress_s02() {
     for_each_seed(|seed| traffic(seed, HONEST));
+}
+
+#[test]
+fn several_channels_a_class_taken_in_turn_are_caught_s02() {
+    let overtakes = true;
+    let law = caught(|seed| traffic_over(seed, HONEST, overtakes));
+    assert_eq!(law, Some("order"));
 }
 
 #[test]

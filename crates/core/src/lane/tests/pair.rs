@@ -112,6 +112,9 @@ pub(super) struct Net {
     pub(super) repeats_percent: u64,
     /// The latest time at which a channel is dialled.
     pub(super) dials_ms: u64,
+    /// Lets a payload pass the one before it: what several channels a class, taken in turn, would do
+    /// (story 2).
+    pub(super) overtakes: bool,
 }
 
 impl Default for Net {
@@ -122,6 +125,7 @@ impl Default for Net {
             buffer: 64,
             repeats_percent: 0,
             dials_ms: 0,
+            overtakes: false,
         }
     }
 }
@@ -353,6 +357,13 @@ impl Pair {
             let due = due.is_some_and(|&(at, _)| at.max(pipe.stalled_until_ms) <= self.now_ms);
             if !due || pipe.cut {
                 continue;
+            }
+            let payload = |at: usize| {
+                let message = pipe.under_way.get(at);
+                message.is_some_and(|(_, message)| message.starts_with(&PAYLOAD_MARKER))
+            };
+            if self.net.overtakes && payload(0) && payload(1) {
+                pipe.under_way.swap(0, 1);
             }
             let Some((_, message)) = pipe.under_way.pop_front() else {
                 continue;
