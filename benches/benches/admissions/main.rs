@@ -12,6 +12,7 @@
 )]
 
 mod support;
+mod whole;
 
 use std::hint::black_box;
 
@@ -22,6 +23,7 @@ use overlane_core::store::Effect;
 use overlane_core::transaction::Payload;
 use overlane_storage_native::StoreKind;
 use support::{Admissions, Scratch, full_scan, known, name, payload, verify_context};
+use whole::{Workers, Writer};
 
 fn observe(c: &mut Criterion) {
     let mut group = c.benchmark_group("admissions/observe");
@@ -104,29 +106,28 @@ fn durable(c: &mut Criterion) {
     }
 }
 
-/// From the signed payload to the disk on one thread: both proofs checked strictly, then durable.
+/// From the signed payload to the disk: both proofs checked strictly, then durable, beside what the
+/// same cores reach that only verify.
 fn whole(c: &mut Criterion) {
     let mut group = c.benchmark_group("admissions/whole");
     group.sample_size(10);
     let scratch = Scratch::new();
-    let payload = known(payload());
+    let workers = Workers::start();
     let mut filled = None;
     for in_flight in [64usize, 512] {
         group.throughput(Throughput::Elements(in_flight as u64));
-        group.bench_function(
-            BenchmarkId::new("journal_in_flight", in_flight),
-            |bencher| {
-                let made = || scratch.filled(StoreKind::Journal);
-                let (store, admissions) = filled.get_or_insert_with(made);
-                bencher.iter(|| {
-                    for _ in 0..in_flight {
-                        let verified = payload.clone().verify(&verify_context());
-                        assert!(black_box(verified).is_ok());
-                    }
-                    admissions.round(in_flight, |batch| store.write(&batch.changes));
-                });
-            },
-        );
+        let rounds = |iters: u64| usize::try_from(iters).unwrap_or(usize::MAX) * in_flight;
+        group.bench_function(BenchmarkId::new("verify_only", in_flight), |bencher| {
+            bencher.iter_custom(|iters| workers.verify_only(rounds(iters), in_flight));
+        });
+        group.bench_function(BenchmarkId::new("journal", in_flight), |bencher| {
+            let (writer, admissions) = filled.get_or_insert_with(|| {
+                let (store, admissions) = scratch.filled(StoreKind::Journal);
+                (Writer::start(store, &workers), admissions)
+            });
+            bencher
+                .iter_custom(|iters| workers.admit(writer, admissions, rounds(iters), in_flight));
+        });
     }
     group.finish();
 }

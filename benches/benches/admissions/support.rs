@@ -7,7 +7,7 @@ use overlane_benches::full::{self, NETWORK, NOW_MS, digest, stream};
 use overlane_core::identity::{Account, Delegatee, Delegation, Life, Signer, VerifyContext};
 use overlane_core::replay::record::{Record, RecordId};
 use overlane_core::replay::{
-    Batch, Candidate, Engine, EngineConfig, Introducer, Now, Outcome, STREAM_CAPACITY,
+    Batch, BatchId, Candidate, Engine, EngineConfig, Introducer, Now, Outcome, STREAM_CAPACITY,
 };
 use overlane_core::store::{Change, Effect, Found, Scan, StoreError};
 use overlane_core::transaction::{Draft, Message, Namespace, Payload, RelayFields, Transaction};
@@ -94,26 +94,46 @@ impl Admissions {
         mut write: impl FnMut(&Batch) -> Result<(), StoreError>,
     ) {
         for _ in 0..in_flight {
-            let streams = STREAM_CAPACITY as u64;
-            let item = Item {
-                stream: stream(self.turn % streams),
-                sequence: 32 + self.turn / streams,
-            };
-            self.turn += 1;
-            // At 256,000 admissions a second by this clock, a quota record rests before it is
-            // needed again.
-            self.now.steady_ms += u64::from(self.turn.is_multiple_of(256));
-            self.engine.stage_admission(item, Introducer::Own, self.now);
+            self.stage();
         }
         let mut admitted = 0;
-        while let Some(batch) = self.engine.take_batch() {
+        while let Some(batch) = self.take_batch() {
             let written = write(&batch);
-            assert_eq!(self.engine.batch_done(batch.id, written), Ok(()));
-            while let Some((_, outcome)) = self.engine.poll_outcome() {
-                admitted += usize::from(matches!(outcome, Outcome::Admitted(_)));
-            }
+            self.done(batch.id, written);
+            admitted += self.poll_admitted();
         }
         assert_eq!(admitted, in_flight, "each of them was admitted");
+    }
+
+    /// Stages a transaction of the next stream.
+    pub(crate) fn stage(&mut self) {
+        let streams = STREAM_CAPACITY as u64;
+        let item = Item {
+            stream: stream(self.turn % streams),
+            sequence: 32 + self.turn / streams,
+        };
+        self.turn += 1;
+        // At 256,000 admissions a second by this clock, a quota record rests before it is
+        // needed again.
+        self.now.steady_ms += u64::from(self.turn.is_multiple_of(256));
+        self.engine.stage_admission(item, Introducer::Own, self.now);
+    }
+
+    pub(crate) fn take_batch(&mut self) -> Option<Batch> {
+        self.engine.take_batch()
+    }
+
+    pub(crate) fn done(&mut self, id: BatchId, written: Result<(), StoreError>) {
+        assert_eq!(self.engine.batch_done(id, written), Ok(()));
+    }
+
+    /// How many were admitted since this was last asked.
+    pub(crate) fn poll_admitted(&mut self) -> usize {
+        let outcomes = std::iter::from_fn(|| self.engine.poll_outcome());
+        let admitted = |outcome: Outcome<Item>| matches!(outcome, Outcome::Admitted(_));
+        outcomes
+            .map(|(_, outcome)| assert!(admitted(outcome), "each of them is admitted"))
+            .count()
     }
 }
 
