@@ -69,8 +69,8 @@ fn law_every_story_fails_with_its_fault() {
             bad_records::law_one_record_an_admission_writes_its_own_stream_alone_s13,
         ),
     ];
+    // Without the fault each of them passes: it is a test of its own.
     for (story, fault, law) in stories {
-        law();
         assert!(fails_with(fault, law), "story {story} with {fault:?}");
     }
 }
