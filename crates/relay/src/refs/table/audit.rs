@@ -62,7 +62,7 @@ impl Tables {
         for table in self.links.values() {
             for (_, entry) in table.entries.iter() {
                 if entry.way != Way::Import {
-                    found.entry(entry.local).or_default().0 += 1;
+                    found.entry(entry.local()).or_default().0 += 1;
                 }
             }
         }
@@ -99,22 +99,22 @@ impl Tables {
             || format!("{local:?}: {refs:?}, found {:?}", found.get(&local)),
         )?;
         let needing = self.links.values().filter(|table| {
-            let id = table.by_local.get(&local);
+            let id = table.by_local.get(&local.into());
             id.and_then(|id| table.entries.get(id))
                 .is_some_and(|entry| entry.needs_error)
         });
         let needing = needing.count() as u32;
         require(
             "I7 an error is kept exactly as long as a link needs it",
-            needing == row.error_needed
-                && (row.owner != Owner::App || row.error.is_some() == (needing > 0)),
+            needing == row.error_needed()
+                && (row.owner != Owner::App || row.error().is_some() == (needing > 0)),
             || format!("{local:?}: {needing} links need its error, {row:?}"),
         )?;
         let named = match row.owner {
             Owner::Link(link) => self
                 .links
                 .get(&link)
-                .is_some_and(|table| table.by_local.contains(&local)),
+                .is_some_and(|table| table.by_local.contains(&local.into())),
             Owner::App | Owner::Gone => !refs.is_zero(),
         };
         require("I15 nothing is kept for nobody", named, || {
@@ -141,7 +141,7 @@ impl Tables {
             State::Unresolved(Decider::Link(link)) => self
                 .links
                 .get(link)
-                .is_some_and(|table| table.by_local.contains(&local)),
+                .is_some_and(|table| table.by_local.contains(&local.into())),
             State::Resolved(_) => !refs.is_zero(),
         };
         require("I15 nothing is kept for nobody", kept, || {
@@ -159,7 +159,7 @@ impl Tables {
 
     fn audit_entries(&self, link: LinkId, table: &LinkTable) -> Result<(), Inconsistency> {
         for (&id, entry) in table.entries.iter() {
-            let there = match entry.local {
+            let there = match entry.local() {
                 Local::Object(object) => self.objects.get(&object).is_some_and(|row| {
                     (entry.way == Way::Import) == (row.owner == Owner::Link(link))
                 }),
@@ -168,7 +168,7 @@ impl Tables {
             require("a name has something behind it", there, || {
                 format!("link {link}: {id:?} {entry:?}")
             })?;
-            let named = table.by_local.get(&entry.local) == Some(&id);
+            let named = table.by_local.get(&entry.local().into()) == Some(&id);
             require(
                 "I13 what is retiring is not named, everything else is",
                 named != entry.retiring,
@@ -209,13 +209,13 @@ impl LinkTable {
             let these = self.entries.iter();
             let these = these.filter(|(id, entry)| {
                 entry.way == way
-                    && (way != Way::Promise || id.by == by)
+                    && (way != Way::Promise || id.by() == by)
                     && (by == By::Us || !entry.retiring)
             });
             these.count() as u32
         };
         let buried = self.tombstones.iter();
-        let buried = buried.filter(|(id, _)| id.kind == Kind::Promise && id.by == By::Us);
+        let buried = buried.filter(|(id, _)| id.kind() == Kind::Promise && id.by() == By::Us);
         let ours = count(Way::Promise, By::Us) + buried.count() as u32;
         let theirs = count(Way::Promise, By::Peer);
         require(
@@ -239,11 +239,11 @@ impl LinkTable {
 
     fn audit_ids(&self, link: LinkId) -> Result<(), Inconsistency> {
         let head = self.head.get();
-        let given = |id: &Id| match (id.by, id.kind) {
-            (By::Us, Kind::Object) => id.number < head.next_object,
-            (By::Us, Kind::Promise) => id.number < head.next_promise,
-            (By::Peer, Kind::Object) => id.number <= head.high_object,
-            (By::Peer, Kind::Promise) => id.number <= head.high_promise,
+        let given = |id: &Id| match (id.by(), id.kind()) {
+            (By::Us, Kind::Object) => id.number() < head.next_object,
+            (By::Us, Kind::Promise) => id.number() < head.next_promise,
+            (By::Peer, Kind::Object) => id.number() <= head.high_object,
+            (By::Peer, Kind::Promise) => id.number() <= head.high_promise,
         };
         let known = self.entries.iter().map(|(id, _)| id);
         let all = known.chain(self.tombstones.iter().map(|(id, _)| id));

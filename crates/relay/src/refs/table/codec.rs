@@ -2,8 +2,8 @@
 
 use super::Next;
 use super::link::{Due, Entry, Head, Pending, Sent, Tombstone, Way};
-use super::local::{Decider, Object, Owner, Promise, Queued, Refs, Source, State};
-use super::names::{By, Id, LinkId, Local, LocalObject, LocalPromise};
+use super::local::{Decider, Object, Owner, Promise, Queued, Refs, Source, State, TakenBack};
+use super::names::{By, Id, LinkId, Local, LocalObject, LocalPromise, Packed};
 use crate::refs::wire::{FRAME_MAX_BYTES, Hardness, Reason, Seq, Side, WireId};
 use overlane_core::wire::cbor::{CborError, Decode, Encode, Reader, Writer};
 use std::sync::Arc;
@@ -103,6 +103,18 @@ impl<'a> Decode<'a> for Local {
     }
 }
 
+impl Encode for Packed {
+    fn encode(&self, writer: &mut Writer) {
+        Local::from(*self).encode(writer);
+    }
+}
+
+impl<'a> Decode<'a> for Packed {
+    fn decode(reader: &mut Reader<'a>) -> Result<Self, CborError> {
+        Local::decode(reader).map(Self::from)
+    }
+}
+
 /// As our own frames write it.
 impl Encode for Id {
     fn encode(&self, writer: &mut Writer) {
@@ -117,7 +129,7 @@ impl<'a> Decode<'a> for Id {
             Side::Sender => By::Us,
             Side::Receiver => By::Peer,
         };
-        Ok(Self { kind, by, number })
+        Ok(Self::new(kind, by, number))
     }
 }
 
@@ -219,24 +231,33 @@ impl Encode for Object {
             .value(&self.refs)
             .value(
                 &self
-                    .revoked
+                    .revoked()
                     .map(|(hardness, reason)| Pair(hardness, reason)),
             )
-            .value(&self.error.clone().map(Shared))
-            .value(&self.error_needed);
+            .value(&self.error().cloned().map(Shared))
+            .value(&self.error_needed());
     }
 }
 
 impl<'a> Decode<'a> for Object {
     fn decode(reader: &mut Reader<'a>) -> Result<Self, CborError> {
+        let at = reader.at();
         reader.expect_array(5)?;
-        Ok(Self {
-            owner: reader.value()?,
-            refs: reader.value()?,
-            revoked: revoked(reader)?,
-            error: reader.value::<Option<Shared>>()?.map(|error| error.0),
-            error_needed: reader.value()?,
-        })
+        let (owner, refs) = (reader.value()?, reader.value()?);
+        let revoked = revoked(reader)?;
+        let error = reader.value::<Option<Shared>>()?.map(|error| error.0);
+        let error_needed = reader.value()?;
+        let taken_back = match revoked {
+            Some((hardness, reason)) => Some(TakenBack {
+                hardness,
+                reason,
+                error,
+                error_needed,
+            }),
+            None if error.is_none() && error_needed == 0 => None,
+            None => return Err(Reader::invalid(at, "error of what was not revoked")),
+        };
+        Ok(Self::kept(owner, refs, taken_back))
     }
 }
 

@@ -170,7 +170,7 @@ impl Tx<'_> {
 
     fn drop_due(&mut self, link: LinkId, local: Local) {
         if let Some(table) = self.link_mut(link)
-            && let Some(&id) = table.by_local.get(&local)
+            && let Some(&id) = table.by_local.get(&local.into())
         {
             table.due.insert(Due::Drop(id), ());
         }

@@ -152,8 +152,8 @@ impl Tx<'_> {
     fn target(&mut self, group: &Group, target: Local) -> Option<WireId> {
         let seq = group.seq;
         let link = self.link_mut(group.link)?;
-        let id = *link.by_local.get(&target)?;
-        if id.kind == Kind::Promise {
+        let id = *link.by_local.get(&target.into())?;
+        if id.kind() == Kind::Promise {
             link.entries
                 .update(&id, |entry| entry.last_targeted = seq)?;
         }
@@ -255,7 +255,7 @@ impl Tx<'_> {
         let Some(row) = self.object(object) else {
             return Ok(Slot::Broken(Reason::DISCONNECTED));
         };
-        if let Some((Hardness::Hard, reason)) = row.revoked {
+        if let Some((Hardness::Hard, reason)) = row.revoked() {
             return Ok(Slot::Broken(reason));
         }
         let bump = !self.is(Mutant::NoBump);
@@ -283,8 +283,8 @@ impl Tx<'_> {
         let reuse = self.is(Mutant::ReuseIds);
         let silent = self.is(Mutant::SilentIntroduction);
         let row = self.object(object).ok_or(SendError::NotHeld)?;
-        let taken_back = row.revoked.filter(|_| !silent);
-        let error = row.error.clone();
+        let taken_back = row.revoked().filter(|_| !silent);
+        let error = row.error().cloned();
         let seq = group.seq;
         let link = self
             .link_mut(group.link)
@@ -292,11 +292,7 @@ impl Tx<'_> {
         if link.head.get().exports >= link.limits.exports {
             return Err(SendError::TableFull(group.link));
         }
-        let name = |number| Id {
-            kind: Kind::Object,
-            by: By::Us,
-            number,
-        };
+        let name = |number| Id::new(Kind::Object, By::Us, number);
         let next = link.head.get().next_object;
         let number = if reuse {
             let free = |&number: &u64| !link.entries.contains(&name(number));
@@ -322,8 +318,7 @@ impl Tx<'_> {
         self.tables.objects.update(&object, |row| {
             row.refs.links += 1;
             if taken_back.is_some() {
-                row.error_needed += 1;
-                row.error.get_or_insert_default();
+                row.error_is_needed();
             }
         });
         Ok(id.written())
@@ -385,11 +380,7 @@ impl Tx<'_> {
         let head = link.head.change();
         let number = head.next_promise;
         head.next_promise += 1;
-        let id = Id {
-            kind: Kind::Promise,
-            by: By::Us,
-            number,
-        };
+        let id = Id::new(Kind::Promise, By::Us, number);
         link.enter(id, entry);
         self.tables
             .promises

@@ -43,7 +43,7 @@ impl Tables {
         if self.links.contains_key(&link) {
             return Err(SendError::LinkOpen(link));
         }
-        let usable = |row: &Object| row.owner == Owner::App && row.revoked.is_none();
+        let usable = |row: &Object| row.owner == Owner::App && row.revoked().is_none();
         if !self.objects.get(&door).is_some_and(usable) {
             return Err(SendError::NotOwner);
         }
@@ -56,11 +56,7 @@ impl Tables {
             let theirs = tx.new_object(theirs);
             tx.tables.objects.update(&door, |row| row.refs.links += 1);
             if let Some(table) = tx.link_mut(link) {
-                let id = |by| Id {
-                    kind: Kind::Object,
-                    by,
-                    number: DOOR,
-                };
+                let id = |by| Id::new(Kind::Object, by, DOOR);
                 table.enter(id(By::Us), Entry::new(door.into(), Way::Export, Seq(0)));
                 table.enter(id(By::Peer), Entry::new(theirs.into(), Way::Import, Seq(0)));
             }
@@ -230,7 +226,8 @@ impl Tx<'_> {
         if resume.sent == head.recv {
             table.head.change().ack_due_ms.get_or_insert(now_ms);
         }
-        let missed = table.outbox.range(Seq(resume.recv.0 + 1)..);
+        let first_missed = Seq(resume.recv.0 + 1);
+        let missed = table.outbox.starting_at(&first_missed);
         let again: Vec<_> = missed
             .map(|(&seq, sent)| Transmit {
                 link,
@@ -282,12 +279,14 @@ impl Tx<'_> {
         entry: &Entry,
         lost: &mut Vec<super::names::LocalPromise>,
     ) {
-        match entry.local {
+        match entry.local() {
             Local::Object(object) if entry.way == Way::Import => {
                 self.tables
                     .objects
                     .update(&object, |row| row.owner = Owner::Gone);
-                let revoked = self.object(object).is_some_and(|row| row.revoked.is_some());
+                let revoked = self
+                    .object(object)
+                    .is_some_and(|row| row.revoked().is_some());
                 if revoked {
                     self.check(object.into());
                 } else {
@@ -298,10 +297,10 @@ impl Tx<'_> {
                 if entry.needs_error {
                     self.error_not_needed(object);
                 }
-                self.unref_link(entry.local);
+                self.unref_link(entry.local());
             }
             Local::Promise(promise) => {
-                self.unref_link(entry.local);
+                self.unref_link(entry.local());
                 let decider = self
                     .promise(promise)
                     .and_then(super::local::Promise::decider);

@@ -7,7 +7,7 @@
 
 use super::emit::{Group, Reach};
 use super::link::{Due, Pending, Sent, Tombstone};
-use super::local::{Decider, Owner};
+use super::local::{Decider, Object, Owner};
 use super::mutant::Mutant;
 use super::names::{Id, LinkId, Local, LocalObject, LocalPromise};
 use super::step::Transmit;
@@ -65,7 +65,7 @@ impl Tx<'_> {
             let Some(row) = tx.object(object) else {
                 return Ok(None);
             };
-            let (Some((hardness, reason)), error) = (row.revoked, row.error.clone()) else {
+            let (Some((hardness, reason)), error) = (row.revoked(), row.error().cloned()) else {
                 return Ok(None);
             };
             let seq = group.seq;
@@ -134,7 +134,7 @@ impl Tx<'_> {
         };
         let entry = table.entries.get(&id).copied();
         let acked = table.head.get().peer_acked;
-        let unused = match entry.map(|entry| entry.local) {
+        let unused = match entry.map(|entry| entry.local()) {
             Some(Local::Object(object)) => self
                 .object(object)
                 .is_some_and(|row| row.owner == Owner::Link(link) && row.refs.is_zero()),
@@ -181,10 +181,10 @@ impl Tx<'_> {
         if keep && dropped != Seq(u64::MAX) {
             table.wait(dropped, Pending::DropSent(id));
         }
-        let revoked = match entry.local {
+        let revoked = match entry.local() {
             Local::Object(object) => {
                 let row = self.tables.objects.remove(&object);
-                row.and_then(|row| row.revoked)
+                row.as_ref().and_then(Object::revoked)
             }
             Local::Promise(promise) => {
                 self.tables.promises.remove(&promise);

@@ -229,7 +229,7 @@ impl LinkTable {
                 let entry: super::link::Entry = from_slice(value)?;
                 self.entries.load(id, entry);
                 if !entry.retiring {
-                    self.by_local.load(entry.local, id);
+                    self.by_local.load(entry.local().into(), id);
                 }
             }
             Key::Pending(_, seq, index) => self.pending.load((seq, index), from_slice(value)?),

@@ -1,7 +1,7 @@
 //! What this node keeps of one link: its c-list, what waits for an acknowledgement, and the frames
 //! that may have to be sent again.
 
-use super::names::{By, Id, Local, LocalObject, LocalPromise};
+use super::names::{By, Id, Local, LocalObject, LocalPromise, Packed};
 use super::rows::{Logged, Rows};
 use crate::refs::limits::Limits;
 use crate::refs::wire::{Epoch, Hardness, Kind, Reason, Seq};
@@ -58,7 +58,8 @@ pub(super) enum Way {
 /// One reference that both ends have a name for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Entry {
-    pub(super) local: Local,
+    /// Read it with [`Entry::local`].
+    pub(super) local: Packed,
     pub(super) way: Way,
     /// Our newest frame that mentions it. Kept for what the peer may drop.
     pub(super) last_mentioned: Seq,
@@ -77,7 +78,7 @@ pub(super) struct Entry {
 impl Entry {
     pub(super) fn new(local: Local, way: Way, last_mentioned: Seq) -> Self {
         Self {
-            local,
+            local: local.into(),
             way,
             last_mentioned,
             last_targeted: Seq(0),
@@ -86,6 +87,10 @@ impl Entry {
             revoked: None,
             needs_error: false,
         }
+    }
+
+    pub(super) fn local(&self) -> Local {
+        self.local.into()
     }
 }
 
@@ -129,7 +134,7 @@ pub(super) struct LinkTable {
     pub(super) limits: Limits,
     pub(super) head: Logged<Head>,
     pub(super) entries: Rows<Id, Entry>,
-    pub(super) by_local: Rows<Local, Id>,
+    pub(super) by_local: Rows<Packed, Id>,
     pub(super) pending: Rows<(Seq, u32), Pending>,
     pub(super) tombstones: Rows<Id, Tombstone>,
     pub(super) outbox: Rows<Seq, Sent>,
@@ -206,7 +211,7 @@ impl LinkTable {
     }
 
     pub(super) fn bury(&mut self, id: Id, tombstone: Tombstone) {
-        if id.kind == Kind::Promise && id.by == By::Us {
+        if id.kind() == Kind::Promise && id.by() == By::Us {
             self.head.change().our_promises += 1;
         }
         self.tombstones.insert(id, tombstone);
@@ -214,7 +219,7 @@ impl LinkTable {
 
     pub(super) fn unbury(&mut self, id: Id) -> Option<Tombstone> {
         let tombstone = self.tombstones.remove(&id)?;
-        if id.kind == Kind::Promise && id.by == By::Us {
+        if id.kind() == Kind::Promise && id.by() == By::Us {
             let head = self.head.change();
             head.our_promises = head.our_promises.saturating_sub(1);
         }
@@ -225,7 +230,7 @@ impl LinkTable {
     pub(super) fn wait(&mut self, seq: Seq, row: Pending) {
         let index = self
             .pending
-            .range((seq, 0)..)
+            .starting_at(&(seq, 0))
             .next_back()
             .map_or(0, |(&(_, index), _)| index + 1);
         self.pending.insert((seq, index), row);
@@ -233,7 +238,7 @@ impl LinkTable {
 
     fn count(&mut self, id: Id, entry: Entry, by: i32) {
         let head = self.head.change();
-        let counter = match (entry.way, id.by) {
+        let counter = match (entry.way, id.by()) {
             (Way::Export, _) => &mut head.exports,
             (Way::Import, _) => &mut head.imports,
             (Way::Promise, By::Us) => &mut head.our_promises,

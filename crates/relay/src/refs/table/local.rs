@@ -36,8 +36,16 @@ pub(super) enum Owner {
 pub(super) struct Object {
     pub(super) owner: Owner,
     pub(super) refs: Refs,
+    /// In a place of its own, as most objects never are.
+    taken_back: Option<Box<TakenBack>>,
+}
+
+/// What there is to say of an object that was taken back.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct TakenBack {
     /// Kept for as long as the row.
-    pub(super) revoked: Option<(Hardness, Reason)>,
+    pub(super) hardness: Hardness,
+    pub(super) reason: Reason,
     /// What messages to it are answered with. An owner keeps it until no link needs it any more, an
     /// importer as long as the row.
     pub(super) error: Option<Arc<[u8]>>,
@@ -47,12 +55,67 @@ pub(super) struct Object {
 
 impl Object {
     pub(super) fn new(owner: Owner) -> Self {
+        Self::kept(owner, Refs::default(), None)
+    }
+
+    pub(super) fn kept(owner: Owner, refs: Refs, taken_back: Option<TakenBack>) -> Self {
         Self {
             owner,
-            refs: Refs::default(),
-            revoked: None,
-            error: None,
-            error_needed: 0,
+            refs,
+            taken_back: taken_back.map(Box::new),
+        }
+    }
+
+    pub(super) fn taken_back(&self) -> Option<&TakenBack> {
+        self.taken_back.as_deref()
+    }
+
+    pub(super) fn revoked(&self) -> Option<(Hardness, Reason)> {
+        let taken_back = self.taken_back()?;
+        Some((taken_back.hardness, taken_back.reason))
+    }
+
+    pub(super) fn error(&self) -> Option<&Arc<[u8]>> {
+        self.taken_back()?.error.as_ref()
+    }
+
+    pub(super) fn error_needed(&self) -> u32 {
+        self.taken_back().map_or(0, |taken| taken.error_needed)
+    }
+
+    /// It is taken back, or taken back for good after it was softly.
+    pub(super) fn take_back(&mut self, hardness: Hardness, reason: Reason, error: Arc<[u8]>) {
+        let error_needed = self.error_needed();
+        self.taken_back = Some(Box::new(TakenBack {
+            hardness,
+            reason,
+            error: Some(error),
+            error_needed,
+        }));
+    }
+
+    /// One link more may not have seen that it was taken back.
+    pub(super) fn error_is_needed(&mut self) {
+        if let Some(taken_back) = &mut self.taken_back {
+            taken_back.error_needed += 1;
+            taken_back.error.get_or_insert_default();
+        }
+    }
+
+    /// One link less.
+    pub(super) fn error_was_seen(&mut self) {
+        if let Some(taken_back) = &mut self.taken_back {
+            taken_back.error_needed = taken_back.error_needed.saturating_sub(1);
+        }
+    }
+
+    /// An owner does not keep what no link needs.
+    pub(super) fn forget_error(&mut self) {
+        if let Some(taken_back) = &mut self.taken_back
+            && self.owner == Owner::App
+            && taken_back.error_needed == 0
+        {
+            taken_back.error = None;
         }
     }
 }

@@ -30,6 +30,7 @@ mod receive;
 mod revoke;
 mod route;
 mod rows;
+mod sorted;
 mod step;
 mod tx;
 mod view;

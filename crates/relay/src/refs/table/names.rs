@@ -70,36 +70,64 @@ pub(super) enum By {
     Peer,
 }
 
-/// An id on one link, seen from this node: the same for both directions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct Id {
-    pub(super) kind: Kind,
-    pub(super) by: By,
-    pub(super) number: u64,
-}
+/// An id on one link, seen from this node: the same for both directions. One word, as there are many:
+/// a bit for its kind, one for who chose it, and the number, which has no more than 62 bits.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Id(u64);
+
+const ID_PROMISE: u64 = 1 << 63;
+const ID_PEER: u64 = 1 << 62;
+const _: () = assert!(WireId::NUMBER_MAX < ID_PEER);
 
 impl Id {
+    pub(super) const fn new(kind: Kind, by: By, number: u64) -> Self {
+        let kind = match kind {
+            Kind::Object => 0,
+            Kind::Promise => ID_PROMISE,
+        };
+        let by = match by {
+            By::Us => 0,
+            By::Peer => ID_PEER,
+        };
+        Self(kind | by | (number & WireId::NUMBER_MAX))
+    }
+
+    pub(super) const fn kind(self) -> Kind {
+        match self.0 & ID_PROMISE {
+            0 => Kind::Object,
+            _ => Kind::Promise,
+        }
+    }
+
+    pub(super) const fn by(self) -> By {
+        match self.0 & ID_PEER {
+            0 => By::Us,
+            _ => By::Peer,
+        }
+    }
+
+    pub(super) const fn number(self) -> u64 {
+        self.0 & WireId::NUMBER_MAX
+    }
+
     /// As a frame of the peer names it.
     pub(super) fn read(wire: WireId) -> Self {
-        Self {
-            kind: wire.kind,
-            by: match wire.side {
-                Side::Sender => By::Peer,
-                Side::Receiver => By::Us,
-            },
-            number: wire.number,
-        }
+        let by = match wire.side {
+            Side::Sender => By::Peer,
+            Side::Receiver => By::Us,
+        };
+        Self::new(wire.kind, by, wire.number)
     }
 
     /// As a frame of ours names it. The way back of [`Id::read`] for the peer.
     pub(super) fn written(self) -> WireId {
         WireId {
-            kind: self.kind,
-            side: match self.by {
+            kind: self.kind(),
+            side: match self.by() {
                 By::Us => Side::Sender,
                 By::Peer => Side::Receiver,
             },
-            number: self.number,
+            number: self.number(),
         }
     }
 
@@ -113,5 +141,55 @@ impl Id {
             },
             ..written
         }
+    }
+}
+
+impl fmt::Debug for Id {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} {:?} {}", self.by(), self.kind(), self.number())
+    }
+}
+
+/// A [`Local`] in one word, as it is kept: a bit for a promise, and the number, which a node does not
+/// live long enough to give 63 bits.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Packed(u64);
+
+const LOCAL_PROMISE: u64 = 1 << 63;
+
+impl From<Local> for Packed {
+    fn from(local: Local) -> Self {
+        Self(match local {
+            Local::Object(object) => object.0 & !LOCAL_PROMISE,
+            Local::Promise(promise) => promise.0 | LOCAL_PROMISE,
+        })
+    }
+}
+
+impl From<Packed> for Local {
+    fn from(packed: Packed) -> Self {
+        let number = packed.0 & !LOCAL_PROMISE;
+        match packed.0 & LOCAL_PROMISE {
+            0 => Self::Object(LocalObject(number)),
+            _ => Self::Promise(LocalPromise(number)),
+        }
+    }
+}
+
+impl From<LocalObject> for Packed {
+    fn from(object: LocalObject) -> Self {
+        Local::from(object).into()
+    }
+}
+
+impl From<LocalPromise> for Packed {
+    fn from(promise: LocalPromise) -> Self {
+        Local::from(promise).into()
+    }
+}
+
+impl fmt::Debug for Packed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Local::from(*self).fmt(f)
     }
 }

@@ -14,6 +14,7 @@ use crate::refs::error::LinkError;
 use crate::refs::wire::{
     AckOnly, AsKind, Body, Frame, Hardness, Kind, Numbered, Op, Outcome, Reason, Seq, Slot, WireId,
 };
+use std::sync::Arc;
 
 /// How long references that a peer introduces are counted together.
 const INTRODUCTIONS_WINDOW_MS: u64 = 1_000;
@@ -239,11 +240,7 @@ impl Tx<'_> {
     /// A promise's RESOLVE was seen: its name is gone at both ends.
     pub(super) fn forget_promise(&mut self, link: LinkId, id: Id) {
         let entry = self.link_mut(link).and_then(|table| table.leave(id));
-        if let Some(Entry {
-            local: Local::Promise(promise),
-            ..
-        }) = entry
-        {
+        if let Some(Local::Promise(promise)) = entry.map(|entry| entry.local()) {
             self.unref_link(promise.into());
         }
     }
@@ -273,7 +270,7 @@ impl Tx<'_> {
             .and_then(|table| table.entries.get(&id))
             .copied()
             .ok_or(self.unknown(link, wire))?;
-        match (entry.way, entry.local) {
+        match (entry.way, entry.local()) {
             (Way::Import, _) => Err(LinkError::Misdirected(wire)),
             (Way::Export, local) => {
                 if entry.revoked.is_some() && !entry.needs_error {
@@ -353,7 +350,7 @@ impl Tx<'_> {
         let Local::Object(object) = local else {
             return None;
         };
-        match self.object(object)?.revoked {
+        match self.object(object)?.revoked() {
             Some((Hardness::Hard, reason)) => Some(reason),
             _ => None,
         }
@@ -366,7 +363,7 @@ impl Tx<'_> {
             return Err(LinkError::UnknownRef(wire));
         };
         if let Some(entry) = table.entries.get(&id) {
-            return Ok(entry.local);
+            return Ok(entry.local());
         }
         if let Some(tombstone) = table.tombstones.get(&id).copied() {
             if let Some((Hardness::Hard, _)) = tombstone.revoked {
@@ -376,7 +373,7 @@ impl Tx<'_> {
             self.step.counts.resurrections += 1;
             return Ok(self.import(link, id, tombstone.last_mentioned, tombstone.revoked));
         }
-        if id.by == By::Us {
+        if id.by() == By::Us {
             return Err(self.unknown(link, wire));
         }
         self.introduce(link, id)?;
@@ -390,13 +387,12 @@ impl Tx<'_> {
         last_mentioned: Seq,
         revoked: Option<(Hardness, Reason)>,
     ) -> Local {
-        let (local, way) = match id.kind {
+        let (local, way) = match id.kind() {
             Kind::Object => {
-                let object = Object {
-                    revoked,
-                    error: revoked.map(|_| Default::default()),
-                    ..Object::new(Owner::Link(link))
-                };
+                let mut object = Object::new(Owner::Link(link));
+                if let Some((hardness, reason)) = revoked {
+                    object.take_back(hardness, reason, Arc::default());
+                }
                 (Local::Object(self.new_object(object)), Way::Import)
             }
             Kind::Promise => {
@@ -421,7 +417,7 @@ impl Tx<'_> {
         };
         let limits = table.limits;
         let head = table.head.change();
-        let (high, held, what, limit) = match id.kind {
+        let (high, held, what, limit) = match id.kind() {
             Kind::Object => (
                 &mut head.high_object,
                 head.imports,
@@ -435,7 +431,7 @@ impl Tx<'_> {
                 limits.promises,
             ),
         };
-        if id.number <= *high {
+        if id.number() <= *high {
             // Without tombstones nothing tells a name that comes back from one that is used again.
             if reuse {
                 return Ok(());
@@ -443,7 +439,7 @@ impl Tx<'_> {
             return Err(LinkError::IdReuse(id.as_read()));
         }
         let next = *high + 1;
-        if id.number != next {
+        if id.number() != next {
             return Err(LinkError::IdJump(id.as_read(), next));
         }
         *high = next;
@@ -477,11 +473,11 @@ impl Tx<'_> {
             return false;
         };
         let head = table.head.get();
-        match (id.by, id.kind) {
-            (By::Us, Kind::Object) => id.number < head.next_object,
-            (By::Us, Kind::Promise) => id.number < head.next_promise,
-            (By::Peer, Kind::Object) => id.number <= head.high_object,
-            (By::Peer, Kind::Promise) => id.number <= head.high_promise,
+        match (id.by(), id.kind()) {
+            (By::Us, Kind::Object) => id.number() < head.next_object,
+            (By::Us, Kind::Promise) => id.number() < head.next_promise,
+            (By::Peer, Kind::Object) => id.number() <= head.high_object,
+            (By::Peer, Kind::Promise) => id.number() <= head.high_promise,
         }
     }
 
@@ -529,13 +525,13 @@ impl Tx<'_> {
             self.step.counts.drops_uninformed += 1;
             return Ok(());
         }
-        if let Local::Promise(promise) = entry.local
+        if let Local::Promise(promise) = entry.local()
             && self.promise(promise).and_then(Promise::decider) == Some(Decider::Link(link))
         {
             return Err(LinkError::NotDecider(wire));
         }
         self.step.counts.drops_executed += 1;
-        match entry.local {
+        match entry.local() {
             Local::Object(_) => self.forget_export(link, id),
             Local::Promise(promise) => {
                 if let Some(table) = self.link_mut(link) {
@@ -552,7 +548,7 @@ impl Tx<'_> {
         let Some(entry) = self.link_mut(link).and_then(|table| table.leave(id)) else {
             return;
         };
-        let Local::Object(object) = entry.local else {
+        let Local::Object(object) = entry.local() else {
             return;
         };
         if let Some(table) = self.link_mut(link) {
@@ -561,13 +557,13 @@ impl Tx<'_> {
         if entry.needs_error {
             self.error_not_needed(object);
         }
-        self.unref_link(entry.local);
+        self.unref_link(entry.local());
     }
 
     /// The object behind an import of ours.
     pub(super) fn imported(&self, link: LinkId, id: Id) -> Option<LocalObject> {
         let entry = self.link(link)?.entries.get(&id)?;
-        match (entry.way, entry.local) {
+        match (entry.way, entry.local()) {
             (Way::Import, Local::Object(object)) => Some(object),
             _ => None,
         }

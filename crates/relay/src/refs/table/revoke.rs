@@ -8,7 +8,7 @@
 //! crossing DROP comes back revoked.
 
 use super::link::Due;
-use super::local::Owner;
+use super::local::{Object, Owner};
 use super::mutant::Mutant;
 use super::names::{Id, LinkId, Local, LocalObject};
 use super::tx::Tx;
@@ -29,12 +29,11 @@ impl Tx<'_> {
         if row.owner != Owner::App {
             return Err(SendError::NotOwner);
         }
-        if !adds(row.revoked, hardness) {
+        if !adds(row.revoked(), hardness) {
             return Err(SendError::AlreadyRevoked);
         }
         self.tables.objects.update(&object, |row| {
-            row.revoked = Some((hardness, reason));
-            row.error = Some(error);
+            row.take_back(hardness, reason, error);
         });
         self.spread(object, hardness);
         self.keep_needed_error(object);
@@ -57,9 +56,7 @@ impl Tx<'_> {
                 std::mem::replace(&mut entry.needs_error, true)
             });
             if needed == Some(false) {
-                self.tables
-                    .objects
-                    .update(&object, |row| row.error_needed += 1);
+                self.tables.objects.update(&object, Object::error_is_needed);
             }
         }
     }
@@ -78,7 +75,7 @@ impl Tx<'_> {
             self.forget_export(link, id);
         } else if entry.revoked == Some(Hardness::Soft) {
             table.entries.update(&id, |entry| entry.needs_error = false);
-            if let (true, Local::Object(object)) = (entry.needs_error, entry.local) {
+            if let (true, Local::Object(object)) = (entry.needs_error, entry.local()) {
                 self.error_not_needed(object);
             }
         }
@@ -86,18 +83,12 @@ impl Tx<'_> {
 
     /// One link less needs the error of an object.
     pub(super) fn error_not_needed(&mut self, object: LocalObject) {
-        self.tables.objects.update(&object, |row| {
-            row.error_needed = row.error_needed.saturating_sub(1);
-        });
+        self.tables.objects.update(&object, Object::error_was_seen);
         self.keep_needed_error(object);
     }
 
     fn keep_needed_error(&mut self, object: LocalObject) {
-        self.tables.objects.update(&object, |row| {
-            if row.owner == Owner::App && row.error_needed == 0 {
-                row.error = None;
-            }
-        });
+        self.tables.objects.update(&object, Object::forget_error);
     }
 
     /// A REVOKE of the peer.
@@ -141,7 +132,7 @@ impl Tx<'_> {
             }
             return Err(LinkError::NotExported(wire));
         };
-        if !adds(self.object(object).and_then(|row| row.revoked), hardness) {
+        if !adds(self.object(object).and_then(Object::revoked), hardness) {
             return Err(LinkError::RepeatedRevoke(wire));
         }
         if hardness == Hardness::Hard
@@ -163,8 +154,7 @@ impl Tx<'_> {
         error: Arc<[u8]>,
     ) {
         self.tables.objects.update(&object, |row| {
-            row.revoked = Some((hardness, reason));
-            row.error = Some(error);
+            row.take_back(hardness, reason, error);
             if hardness == Hardness::Hard {
                 row.owner = Owner::Gone;
             }

@@ -31,8 +31,8 @@ impl Tx<'_> {
             self.refuse(message.result, Outcome::broken(Reason::DISCONNECTED));
             return Ok(());
         };
-        if let Some((_, reason)) = object.revoked {
-            let error = object.error.clone().unwrap_or_default();
+        if let Some((_, reason)) = object.revoked() {
+            let error = object.error().cloned().unwrap_or_default();
             self.refuse(message.result, Outcome::Broken { reason, error });
             return Ok(());
         }
@@ -217,9 +217,9 @@ impl Tx<'_> {
             Local::Object(object) => {
                 if let Some(row) = self.object(object)
                     && row.refs.app > 0
-                    && let Some((hardness, reason)) = row.revoked
+                    && let Some((hardness, reason)) = row.revoked()
                 {
-                    let error = row.error.clone().unwrap_or_default();
+                    let error = row.error().cloned().unwrap_or_default();
                     self.tell(Event::Revoked {
                         object,
                         hardness,
@@ -250,7 +250,9 @@ impl Tx<'_> {
     pub(super) fn hand_out(&mut self, local: Local) {
         let first = self.add_app_ref(local);
         let news = match local {
-            Local::Object(object) => self.object(object).is_some_and(|row| row.revoked.is_some()),
+            Local::Object(object) => self
+                .object(object)
+                .is_some_and(|row| row.revoked().is_some()),
             Local::Promise(_) => true,
         };
         if first && news {

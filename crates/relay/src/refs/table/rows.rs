@@ -4,22 +4,20 @@
 //! with the row it replaced; undoing plays the log backwards, and a store that follows the tables
 //! finds in it which rows to write.
 
-use std::collections::BTreeMap;
-use std::collections::btree_map;
-use std::ops::RangeBounds;
+use super::sorted::Sorted;
 
 /// A sorted table with an undo log. Between transactions the log is empty, so two equal tables
 /// compare and hash alike.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Rows<K, V> {
-    rows: BTreeMap<K, V>,
+    rows: Sorted<K, V>,
     log: Vec<(K, Option<V>)>,
 }
 
 impl<K, V> Default for Rows<K, V> {
     fn default() -> Self {
         Self {
-            rows: BTreeMap::new(),
+            rows: Sorted::default(),
             log: Vec::new(),
         }
     }
@@ -31,7 +29,7 @@ impl<K: Ord + Clone, V: Clone> Rows<K, V> {
     }
 
     pub(super) fn contains(&self, key: &K) -> bool {
-        self.rows.contains_key(key)
+        self.rows.get(key).is_some()
     }
 
     pub(super) fn len(&self) -> usize {
@@ -39,19 +37,20 @@ impl<K: Ord + Clone, V: Clone> Rows<K, V> {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.rows.is_empty()
+        self.rows.len() == 0
     }
 
-    pub(super) fn iter(&self) -> btree_map::Iter<'_, K, V> {
+    pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = (&K, &V)> {
         self.rows.iter()
     }
 
-    pub(super) fn range(&self, range: impl RangeBounds<K>) -> btree_map::Range<'_, K, V> {
-        self.rows.range(range)
+    /// The rows whose keys are this one or come after it.
+    pub(super) fn starting_at(&self, key: &K) -> impl DoubleEndedIterator<Item = (&K, &V)> {
+        self.rows.starting_at(key)
     }
 
     pub(super) fn first(&self) -> Option<(&K, &V)> {
-        self.rows.first_key_value()
+        self.rows.iter().next()
     }
 
     pub(super) fn insert(&mut self, key: K, value: V) {
@@ -60,7 +59,7 @@ impl<K: Ord + Clone, V: Clone> Rows<K, V> {
     }
 
     pub(super) fn remove(&mut self, key: &K) -> Option<V> {
-        let (key, old) = self.rows.remove_entry(key)?;
+        let (key, old) = self.rows.remove(key)?;
         self.log.push((key, Some(old.clone())));
         Some(old)
     }

@@ -2,7 +2,7 @@
 
 use super::Tables;
 use super::link::{Pending, Way};
-use super::local::{Decider, Owner, Promise, State};
+use super::local::{Decider, Object, Owner, Promise, State};
 use super::names::{LinkId, Local, LocalObject, LocalPromise};
 use crate::refs::wire::{Epoch, Hardness, Outcome, Reason, Seq, WireId};
 
@@ -104,10 +104,10 @@ impl Tables {
         let tables = self.links.get(&link).into_iter();
         let entries = tables.flat_map(|table| table.entries.iter());
         entries.map(move |(id, entry)| {
-            let (ours, revoked) = match entry.local {
+            let (ours, revoked) = match entry.local() {
                 Local::Object(object) => {
                     let row = self.objects.get(&object);
-                    let revoked = row.and_then(|row| row.revoked);
+                    let revoked = row.and_then(Object::revoked);
                     (entry.way == Way::Export, revoked.map(|(_, reason)| reason))
                 }
                 Local::Promise(promise) => {
@@ -118,7 +118,7 @@ impl Tables {
             };
             Name {
                 id: id.written(),
-                local: entry.local,
+                local: entry.local(),
                 ours,
                 revoked,
             }
@@ -128,7 +128,7 @@ impl Tables {
     /// What an object is, if it is known.
     pub fn object(&self, object: LocalObject) -> Option<ObjectState> {
         let row = self.objects.get(&object)?;
-        Some(match (row.revoked, row.owner) {
+        Some(match (row.revoked(), row.owner) {
             (None, Owner::Gone) => ObjectState::Broken(Reason::DISCONNECTED),
             (None, _) => ObjectState::Live,
             (Some((Hardness::Soft, reason)), Owner::App | Owner::Link(_)) => {
@@ -172,7 +172,7 @@ impl Tables {
     pub fn keeps_error(&self, object: LocalObject) -> bool {
         self.objects
             .get(&object)
-            .is_some_and(|row| row.error.is_some())
+            .is_some_and(|row| row.error().is_some())
     }
 
     /// How many objects and promises are known.
