@@ -29,6 +29,7 @@ fn pair() -> Pair {
         exports: 1 << 20,
         imports: 1 << 20,
         introductions_per_s: u32::MAX,
+        frames_per_s: u32::MAX,
         ..Limits::default()
     };
     let open = || {

@@ -69,6 +69,7 @@ impl Pair {
             imports: entries.saturating_add(1),
             promises: entries,
             introductions_per_s: u32::MAX,
+            frames_per_s: u32::MAX,
             ..Limits::default()
         };
         Ok(Self {

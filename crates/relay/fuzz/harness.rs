@@ -122,6 +122,7 @@ const LIMITS: Limits = Limits {
     unacked_frames: 8,
     queued_messages: 4,
     introductions_per_s: 64,
+    frames_per_s: 64,
     soft_violations: 2,
     ack_delay_ms: 50,
     probe_ms: 5_000,

@@ -23,6 +23,8 @@ pub struct Limits {
     pub queued_messages: u32,
     /// References that the peer may introduce in a second.
     pub introductions_per_s: u32,
+    /// Frames of the peer that are processed in a second, however short they are.
+    pub frames_per_s: u32,
     /// Messages to what the peer knows is revoked or data, and the like, before the epoch ends.
     pub soft_violations: u32,
     /// How long an acknowledgement waits for a frame to ride on, in milliseconds.
@@ -46,6 +48,7 @@ impl Default for Limits {
             unacked_frames: 256,
             queued_messages: 256,
             introductions_per_s: 4_096,
+            frames_per_s: 16_384,
             soft_violations: 16,
             ack_delay_ms: 50,
             probe_ms: 5_000,

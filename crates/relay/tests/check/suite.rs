@@ -87,6 +87,7 @@ const TIGHT: Limits = Limits {
     unacked_frames: 1,
     queued_messages: 1,
     introductions_per_s: u32::MAX,
+    frames_per_s: u32::MAX,
     soft_violations: 0,
     ack_delay_ms: 50,
     probe_ms: 5_000,

@@ -45,6 +45,8 @@ pub struct World {
     /// Messages that a bound refused, in a world whose limits are meant to be reached.
     pub full: u8,
     tight: bool,
+    /// The time, which stands still until the world is to come to rest.
+    now_ms: u64,
     /// On the way to rest, where every state was audited when it was reached by single steps.
     audited: bool,
 }
@@ -103,6 +105,7 @@ impl World {
             faults: 0,
             full: 0,
             tight: limits != Limits::default(),
+            now_ms: 0,
             audited: false,
         }
     }
@@ -265,7 +268,8 @@ impl World {
         else {
             return Ok(());
         };
-        let step = self.nodes[to].tables.handle_frame(link_to(from), &bytes, 0);
+        let tables = &mut self.nodes[to].tables;
+        let step = tables.handle_frame(link_to(from), &bytes, self.now_ms);
         self.take(to, step)
     }
 
@@ -317,7 +321,7 @@ impl World {
         for round in 1..=8 {
             world.deliver_all()?;
             for at in 0..world.nodes.len() {
-                world.timer(at, ACKS_MS)?;
+                world.timer(at, world.now_ms + ACKS_MS)?;
             }
             world.deliver_all()?;
             if world.at_rest() {
@@ -325,8 +329,9 @@ impl World {
                 world.audited = false;
                 return Ok(world);
             }
+            world.now_ms = PROBE_MS * round;
             for at in 0..world.nodes.len() {
-                world.timer(at, PROBE_MS * round)?;
+                world.timer(at, world.now_ms)?;
             }
         }
         let mut left = String::new();

@@ -15,7 +15,7 @@ fn crash(mesh: &mut Mesh, at: usize, durable: Tables) {
     }
 }
 
-fn reconnect(mesh: &mut Mesh, one: usize, other: usize) {
+pub(crate) fn reconnect(mesh: &mut Mesh, one: usize, other: usize) {
     for (at, peer) in [(one, other), (other, one)] {
         mesh.under_way.get_mut(&(at, peer)).unwrap().clear();
     }

@@ -64,6 +64,7 @@ const LIMITS: Limits = Limits {
     unacked_frames: 4,
     queued_messages: 2,
     introductions_per_s: 5,
+    frames_per_s: 64,
     soft_violations: 2,
     ack_delay_ms: 50,
     probe_ms: 5_000,
@@ -562,4 +563,62 @@ fn law_an_end_is_told_to_those_it_concerns() {
     assert!(lost, "the other link learns that it is gone");
     assert!(mesh.name(0, 2, x).is_some(), "and keeps everything else");
     mesh.rest();
+}
+
+/// However short they are, no more of a peer's frames are processed in a second than it may send.
+#[test]
+fn law_a_slow_drip_of_frames_stops_at_its_limit() {
+    for (wait_ms, ended) in [(999, true), (1_000, false)] {
+        let (mut mesh, ..) = target();
+        for _ in 0..LIMITS.frames_per_s {
+            mesh.forge(1, 0, 0, vec![deliver(ours(0), None, &[])]);
+            assert_eq!(mesh.ended(0), None);
+        }
+        mesh.now_ms += wait_ms;
+        mesh.forge(1, 0, 0, vec![deliver(ours(0), None, &[])]);
+        let (what, limit) = ("frames a second", LIMITS.frames_per_s);
+        let expected = ended.then_some(LinkError::LimitExceeded { what, limit });
+        assert_eq!(mesh.ended(0), expected, "{wait_ms}");
+    }
+}
+
+/// A peer that says again and again that it misses everything has it sent again once a pause, and a
+/// window in which the first frame is lost is asked for once.
+#[test]
+fn law_what_is_missed_is_sent_again_once_a_pause() {
+    let mut mesh = mesh(2, &[(0, 1)], Limits::default());
+    for _ in 0..10 {
+        mesh.say(0, 1);
+    }
+    let forged = Frame::Resume(Resume {
+        epoch: Epoch(1),
+        sent: Seq(0),
+        recv: Seq(0),
+        acked: Seq(0),
+    });
+    let said = |mesh: &mut Mesh| mesh.under_way.get_mut(&(0, 1)).unwrap().split_off(0).len();
+    assert_eq!(said(&mut mesh), 10);
+    for (after_ms, frames) in [(0, 10), (0, 0), (999, 0), (1, 10), (0, 0)] {
+        mesh.now_ms += after_ms;
+        mesh.arrive(1, 0, &forged.to_bytes());
+        assert_eq!(said(&mut mesh), frames, "at {} ms", mesh.now_ms);
+    }
+    assert_eq!(mesh.nodes[0].counts.hurried, 3);
+    // A new connection is another matter.
+    let step = mesh.nodes[0].tables.handle_connected(link(1), mesh.now_ms);
+    mesh.take(0, step);
+    mesh.arrive(1, 0, &forged.to_bytes());
+    assert_eq!(said(&mut mesh), 11);
+
+    for _ in 0..10 {
+        mesh.say(0, 1);
+    }
+    mesh.under_way.get_mut(&(0, 1)).unwrap().pop_front();
+    mesh.deliver_all();
+    assert_eq!(mesh.nodes[1].counts.gaps, 9);
+    // The one question was answered within the pause of the answer before: asked again later.
+    mesh.now_ms += 1_000;
+    mesh.say(0, 1);
+    mesh.deliver_all();
+    assert_eq!(mesh.view(1, 0).recv, mesh.view(0, 1).sent);
 }

@@ -15,5 +15,6 @@ mod crossing_promises;
 mod durable;
 mod hostile;
 mod mesh;
+mod oracle;
 mod split;
 mod translation;

@@ -97,6 +97,7 @@ impl Mesh {
         node.counts.soft_violations += step.counts.soft_violations;
         node.counts.gaps += step.counts.gaps;
         node.counts.stale += step.counts.stale;
+        node.counts.hurried += step.counts.hurried;
         node.tables.audit().unwrap();
     }
 

@@ -8,14 +8,26 @@
 //!
 //! # Why redb
 //!
-//! Two databases came into question, redb and SQLite. They are about as fast at what is asked of them here. For redb: it reads and writes
-//! through this crate's own door to the disk, so the suites that enumerate crashes and failing
-//! calls run over its real files (SQLite's door is a C interface, and the workspace has no unsafe
-//! code); every page is under a checksum that its parent page holds, so damage is noticed where a
-//! SQLite file just reads otherwise; readers go on while a transaction is written; and it is
-//! Rust alone. Against it: its files are about twice as large, and after an unclean end an open
-//! walks the whole file, about two seconds for a million rows of 240 bytes; SQLite takes up its
-//! log at once.
+//! Two databases came into question, redb and SQLite. The bench program `embedded` measures both; on
+//! a million rows of 240 bytes, on two shared cores and a virtual disk:
+//!
+//! | | redb 4.6 | SQLite (WAL, FULL) |
+//! |---|---:|---:|
+//! | file | 570 MB | 298 MB |
+//! | open after an orderly end | 12 ms | below 1 ms |
+//! | open after a kill | 2.5 s | 2 ms |
+//! | 300 ranges of 16 rows, cold, warm | 9.3, 1.7 ms | 6.4, 4.2 ms |
+//! | rows a second, 1, 64, 512 a transaction | 134, 25,574, 58,885 | 5,226, 12,918, 60,717 |
+//! | memory at most | 22 MB | 23 MB |
+//!
+//! For redb: it reads and writes through this crate's own door to the disk, so the suites that
+//! enumerate crashes and failing calls run over its real files (SQLite's door is a C interface, and
+//! the workspace has no unsafe code); every page is under a checksum that its parent page holds,
+//! so damage is noticed where a SQLite file just reads otherwise; readers go on while a
+//! transaction is written; and it is Rust alone. Against it: single rows, which is why steps are
+//! to be gathered into one transaction; the size of its files; and the open after a kill, which
+//! walks the whole file. A large database is therefore to be closed in order, or to record its
+//! allocator's state when it is idle, which makes that open one of milliseconds.
 
 mod backend;
 

@@ -55,7 +55,8 @@ structures! {
     Head {
         sent, recv, unacked_in, acked_by_frames, peer_acked, next_object, next_promise, high_object,
         high_promise, exports, imports, our_promises, peer_promises, soft_violations,
-        introductions_since_ms, introductions, ack_due_ms, probe_due_ms, connected_since_ms,
+        introductions_since_ms, introductions, frames_since_ms, frames, ack_due_ms, probe_due_ms,
+        connected_since_ms, asked_ms, resent_ms,
     }
     Queued { from, body, result }
 }

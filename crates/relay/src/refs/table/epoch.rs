@@ -5,6 +5,8 @@
 //! alone held is dropped.
 //! Law (named rollback): two ends that remember different histories end the epoch and say which of
 //! them lost its memory. They never go on.
+//! Law (resume pause): a peer that says again and again that it misses frames has them sent again
+//! once a pause, whatever it says.
 
 use super::Tables;
 use super::link::{Entry, LinkTable, Way};
@@ -25,6 +27,9 @@ use std::sync::Arc;
 /// The number of the object that each end gives the other before anything is said: where the first
 /// message goes.
 const DOOR: u64 = 0;
+
+/// How often at most frames are sent again to a peer that stays connected, and asked for.
+const RESUME_PAUSE_MS: u64 = 1_000;
 
 impl Tables {
     /// Begins an epoch. `door` is the object of the application that the peer gets to begin with; the
@@ -72,7 +77,9 @@ impl Tables {
     pub fn handle_connected(&mut self, link: LinkId, now_ms: u64) -> Step {
         self.infallible(now_ms, |tx| {
             if let Some(table) = tx.link_mut(link) {
-                table.head.change().connected_since_ms = Some(now_ms);
+                let head = table.head.change();
+                head.connected_since_ms = Some(now_ms);
+                (head.asked_ms, head.resent_ms) = (None, None);
                 tx.say_resume(link);
             }
         })
@@ -226,8 +233,24 @@ impl Tx<'_> {
         if resume.sent == head.recv {
             table.head.change().ack_due_ms.get_or_insert(now_ms);
         }
-        let first_missed = Seq(resume.recv.0 + 1);
-        let missed = table.outbox.starting_at(&first_missed);
+        if head.resent_ms.is_none_or(|at_ms| has_passed(at_ms, now_ms)) {
+            self.send_again(link, Seq(resume.recv.0 + 1));
+        } else if resume.recv < head.sent {
+            self.step.counts.hurried += 1;
+        }
+        if resume.sent > head.recv {
+            self.ask_again(link);
+        }
+        Ok(())
+    }
+
+    /// The frames that the peer misses, from this one on.
+    fn send_again(&mut self, link: LinkId, first: Seq) {
+        let now_ms = self.now_ms;
+        let Some(table) = self.link_mut(link) else {
+            return;
+        };
+        let missed = table.outbox.starting_at(&first);
         let again: Vec<_> = missed
             .map(|(&seq, sent)| Transmit {
                 link,
@@ -235,11 +258,24 @@ impl Tx<'_> {
                 bytes: sent.bytes.clone(),
             })
             .collect();
+        if !again.is_empty() {
+            table.head.change().resent_ms = Some(now_ms);
+        }
         self.step.transmits.extend(again);
-        if resume.sent > head.recv {
+    }
+
+    /// Asks for frames that are missing, unless that was said just now: of a window in which the
+    /// first is lost, each other one shows the same gap.
+    pub(super) fn ask_again(&mut self, link: LinkId) {
+        let now_ms = self.now_ms;
+        let Some(table) = self.link_mut(link) else {
+            return;
+        };
+        let asked_ms = table.head.get().asked_ms;
+        if asked_ms.is_none_or(|at_ms| has_passed(at_ms, now_ms)) {
+            table.head.change().asked_ms = Some(now_ms);
             self.say_resume(link);
         }
-        Ok(())
     }
 
     fn end(&mut self, link: LinkId, cause: LinkError) {
@@ -310,6 +346,10 @@ impl Tx<'_> {
             }
         }
     }
+}
+
+fn has_passed(at_ms: u64, now_ms: u64) -> bool {
+    now_ms.saturating_sub(at_ms) >= RESUME_PAUSE_MS
 }
 
 /// Whether the peer's memory and ours are of one history.

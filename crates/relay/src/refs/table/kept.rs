@@ -323,7 +323,7 @@ impl<'a> Decode<'a> for Key {
 impl Encode for LinkRow {
     fn encode(&self, writer: &mut Writer) {
         let limits = self.limits;
-        writer.array(3).value(&self.epoch).array(11);
+        writer.array(3).value(&self.epoch).array(12);
         writer
             .value(&limits.exports)
             .value(&limits.imports)
@@ -331,6 +331,7 @@ impl Encode for LinkRow {
             .value(&limits.unacked_frames)
             .value(&limits.queued_messages)
             .value(&limits.introductions_per_s)
+            .value(&limits.frames_per_s)
             .value(&limits.soft_violations)
             .value(&limits.ack_delay_ms)
             .value(&limits.probe_ms)
@@ -344,7 +345,7 @@ impl<'a> Decode<'a> for LinkRow {
     fn decode(reader: &mut Reader<'a>) -> Result<Self, CborError> {
         reader.expect_array(3)?;
         let epoch = reader.value()?;
-        reader.expect_array(11)?;
+        reader.expect_array(12)?;
         let limits = Limits {
             exports: reader.value()?,
             imports: reader.value()?,
@@ -352,6 +353,7 @@ impl<'a> Decode<'a> for LinkRow {
             unacked_frames: reader.value()?,
             queued_messages: reader.value()?,
             introductions_per_s: reader.value()?,
+            frames_per_s: reader.value()?,
             soft_violations: reader.value()?,
             ack_delay_ms: reader.value()?,
             probe_ms: reader.value()?,

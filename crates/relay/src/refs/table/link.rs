@@ -39,13 +39,35 @@ pub(super) struct Head {
     /// The second in which introductions are counted, and how many there were.
     pub(super) introductions_since_ms: u64,
     pub(super) introductions: u32,
+    /// The second in which the peer's frames are counted, and how many there were.
+    pub(super) frames_since_ms: u64,
+    pub(super) frames: u32,
     /// Whether the peer waits for an acknowledgement, and from when on we say it by itself.
     pub(super) ack_due_ms: Option<u64>,
     /// When to ask whether the peer has what we sent.
     pub(super) probe_due_ms: Option<u64>,
     /// Since when frames can reach the peer.
     pub(super) connected_since_ms: Option<u64>,
+    /// When the peer was asked last for frames that are missing, if none came since.
+    pub(super) asked_ms: Option<u64>,
+    /// When frames were sent again last, since frames can reach the peer.
+    pub(super) resent_ms: Option<u64>,
 }
+
+impl Head {
+    /// Counts one more of what the peer may do so often in a second; whether that is too often.
+    pub(super) fn is_over(since_ms: &mut u64, count: &mut u32, now_ms: u64, limit: u32) -> bool {
+        if now_ms.saturating_sub(*since_ms) >= RATE_WINDOW_MS {
+            *since_ms = now_ms;
+            *count = 0;
+        }
+        *count = count.saturating_add(1);
+        *count > limit
+    }
+}
+
+/// In which the frames and introductions of a peer are counted.
+const RATE_WINDOW_MS: u64 = 1_000;
 
 /// Which end of a link an object belongs to, or neither in the case of promises.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -4,7 +4,7 @@
 //! then its operations. The peer had processed what it acknowledges when it wrote the operations.
 
 use super::Tables;
-use super::link::{Due, Entry, Pending, Way};
+use super::link::{Due, Entry, Head, Pending, Way};
 use super::local::{Decider, Object, Owner, Promise, Source};
 use super::mutant::Mutant;
 use super::names::{By, Id, LinkId, Local, LocalObject, LocalPromise};
@@ -15,9 +15,6 @@ use crate::refs::wire::{
     AckOnly, AsKind, Body, Frame, Hardness, Kind, Numbered, Op, Outcome, Reason, Seq, Slot, WireId,
 };
 use std::sync::Arc;
-
-/// How long references that a peer introduces are counted together.
-const INTRODUCTIONS_WINDOW_MS: u64 = 1_000;
 
 impl Tables {
     /// A frame of the other end of `link` arrived.
@@ -110,7 +107,7 @@ impl Tx<'_> {
         }
         if seq > next {
             self.step.counts.gaps += 1;
-            self.say_resume(link);
+            self.ask_again(link);
             return Ok(());
         }
         let acked = head.acked_by_frames.0.saturating_add(frame.ack_delta);
@@ -121,9 +118,16 @@ impl Tx<'_> {
                 table.limits.ack_delay_ms,
                 u64::from(table.limits.unacked_frames.div_ceil(2)),
             );
+            let limit = table.limits.frames_per_s;
             let head = table.head.change();
+            let (since_ms, count) = (&mut head.frames_since_ms, &mut head.frames);
+            if Head::is_over(since_ms, count, now_ms, limit) {
+                let what = "frames a second";
+                return Err(LinkError::LimitExceeded { what, limit });
+            }
             head.acked_by_frames = Seq(acked);
             head.recv = seq;
+            head.asked_ms = None;
             head.unacked_in += 1;
             let urgent = head.unacked_in >= half;
             if urgent {
@@ -167,7 +171,7 @@ impl Tx<'_> {
         let recv = table.head.get().recv;
         if ack.after > recv && !gullible {
             self.step.counts.gaps += 1;
-            self.say_resume(link);
+            self.ask_again(link);
             return Ok(());
         }
         self.raise_ack(link, ack.recv)?;
@@ -446,12 +450,8 @@ impl Tx<'_> {
         if held >= limit {
             return Err(LinkError::LimitExceeded { what, limit });
         }
-        if now_ms.saturating_sub(head.introductions_since_ms) >= INTRODUCTIONS_WINDOW_MS {
-            head.introductions_since_ms = now_ms;
-            head.introductions = 0;
-        }
-        head.introductions += 1;
-        if head.introductions > limits.introductions_per_s {
+        let (since_ms, count) = (&mut head.introductions_since_ms, &mut head.introductions);
+        if Head::is_over(since_ms, count, now_ms, limits.introductions_per_s) {
             let (what, limit) = ("introductions a second", limits.introductions_per_s);
             return Err(LinkError::LimitExceeded { what, limit });
         }

@@ -111,7 +111,7 @@ pub(super) struct Logged<T> {
     log: Vec<T>,
 }
 
-impl<T: Copy> Logged<T> {
+impl<T: Copy + PartialEq> Logged<T> {
     pub(super) fn new(value: T) -> Self {
         let log = Vec::new();
         Self { value, log }
@@ -142,7 +142,7 @@ impl<T: Copy> Logged<T> {
     }
 
     pub(super) fn is_changed(&self) -> bool {
-        !self.log.is_empty()
+        self.log.first().is_some_and(|old| *old != self.value)
     }
 }
 

@@ -98,4 +98,6 @@ pub struct Counts {
     pub gaps: u32,
     /// Frames of another epoch.
     pub stale: u32,
+    /// Frames that were asked for again too soon, and not sent again.
+    pub hurried: u32,
 }
