@@ -32,7 +32,7 @@ mod native {
             env::var_os("PAGES").map_or_else(|| PathBuf::from("target/wasm/pages"), PathBuf::from);
         for stream in listener.incoming() {
             let (web, pages) = (web.clone(), pages.clone());
-            // One browser's connections at a time; one that goes away is no reason to stop.
+            // A browser that goes away in the middle of an answer is no reason to stop.
             thread::spawn(move || stream.and_then(|stream| answer(stream, &web, &pages)));
         }
         Ok(())

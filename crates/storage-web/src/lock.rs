@@ -9,6 +9,7 @@ use js_sys::{Function, Promise};
 use overlane_core::store::StoreError;
 use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::{JsFuture, spawn_local};
+use web_sys::DomException;
 
 use crate::idb::{Health, words};
 use crate::platform::{locks, object, signal_after};
@@ -36,18 +37,12 @@ impl Held {
         })?;
         let (told, granted) = oneshot::channel();
         let told = Rc::new(RefCell::new(Some(told)));
-        let tell = move |told: &RefCell<Option<oneshot::Sender<bool>>>, taken| {
-            if let Some(told) = told.borrow_mut().take() {
-                // Nobody waits any more: then nobody holds it either, once this is dropped.
-                let _ = told.send(taken);
-            }
-        };
         let mut release = None;
         let held = Promise::new(&mut |resolve, _| release = Some(resolve));
         let grant = {
             let told = Rc::clone(&told);
             Closure::once_into_js(move |lock: JsValue| -> Promise {
-                tell(&told, !lock.is_null());
+                tell(&told, if lock.is_null() { Err(None) } else { Ok(()) });
                 if lock.is_null() {
                     Promise::resolve(&lock)
                 } else {
@@ -67,17 +62,31 @@ impl Held {
         spawn_local(async move {
             // It ends when it is given back, or was not granted in time, or was taken away.
             if let Err(error) = JsFuture::from(ended).await {
-                tell(&told, false);
+                let name = error.dyn_ref().map(DomException::name).unwrap_or_default();
+                let too_late = ["AbortError", "TimeoutError"].contains(&name.as_str());
+                tell(&told, Err((!too_late).then(|| words(&error))));
                 health.fail(format!("its lock was taken away: {}", words(&error)));
             }
         });
         match (granted.await, release) {
-            (Ok(true), Some(release)) => Ok(Self { release }),
+            (Ok(Ok(())), Some(release)) => Ok(Self { release }),
+            (Ok(Err(Some(cause))), _) => Err(no_storage(cause)),
             _ => Err(StoreError::Locked {
                 path: path.to_owned(),
                 pid: None,
             }),
         }
+    }
+}
+
+/// Whether the lock was granted; why not, unless it is another's.
+type Granted = Result<(), Option<String>>;
+
+/// The first word counts.
+fn tell(told: &RefCell<Option<oneshot::Sender<Granted>>>, granted: Granted) {
+    if let Some(told) = told.borrow_mut().take() {
+        // Nobody waits any more: then nobody holds it either, once this is dropped.
+        let _ = told.send(granted);
     }
 }
 

@@ -1,7 +1,7 @@
 // A Chromium of its own for whoever drives the pages: a fresh profile, which outlives the browser, so that
 // a browser that was killed can be started again on what it left.
 import { spawn } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync, existsSync } from "node:fs";
+import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { once } from "node:events";
@@ -19,8 +19,18 @@ async function line(stream, ready) {
   throw new Error(`it ended: ${text}`);
 }
 
+// Whatever was started ends with this program, however that ends.
+const started = new Set();
+process.on("exit", () => {
+  for (const pid of started) {
+    try { process.kill(pid, "SIGKILL"); } catch { /* it is gone */ }
+  }
+});
+for (const signal of ["SIGINT", "SIGTERM"]) process.on(signal, () => process.exit(1));
+
 export async function serve() {
   const server = spawn(process.env.SERVE, ["0"], { stdio: ["ignore", "pipe", "inherit"] });
+  started.add(server.pid);
   const url = await line(server.stdout, (text) => text.match(/(http:\S+)\n/)?.[1]);
   return { url, stop: () => server.kill() };
 }
@@ -36,6 +46,7 @@ export class Browser {
     if (process.getuid?.() === 0) flags.push("--no-sandbox");
     this.process = spawn(process.env.CHROMIUM, [...flags, "about:blank"],
       { stdio: ["ignore", "ignore", "pipe"], detached: true });
+    started.add(-this.process.pid);
     const address = await line(this.process.stderr, (text) => text.match(/DevTools listening on (ws:\S+)/)?.[1]);
     this.process.stderr.resume();
     this.cdp = await chromium.connectOverCDP(address);
@@ -55,6 +66,7 @@ export class Browser {
   async kill() {
     const gone = once(this.process, "exit");
     process.kill(-this.process.pid, "SIGKILL");
+    started.delete(-this.process.pid);
     await gone;
     for (const lock of ["SingletonLock", "SingletonSocket", "SingletonCookie"]) rmSync(join(this.profile, lock), { force: true });
   }

@@ -1,7 +1,6 @@
 //! What the pages of `web/` call: a store to look into, an engine to admit with, a store to kill, and a
 //! bench. `scripts/wasm build` compiles them.
 #![cfg(target_family = "wasm")]
-#![expect(missing_docs, reason = "the pages are its only callers")]
 
 mod admissions;
 mod batches;
