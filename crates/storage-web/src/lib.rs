@@ -1,7 +1,7 @@
 //! The replay store of a browser, and what drives the replay engine on it.
 //!
-//! [`WebStore`] keeps records in IndexedDB under the laws of [`overlane_core::store`]; its calls are
-//! futures, since a browser answers later. [`Replay`] is the engine over it: what is staged while one
+//! `WebStore` keeps records in IndexedDB under the laws of [`overlane_core::store`]; its calls are
+//! futures, since a browser answers later. `Replay` is the engine over it: what is staged while one
 //! batch is written gathers in the next. Both exist on wasm32 alone; what the object store holds is
 //! described, and judged, in [`rows`].
 //!
