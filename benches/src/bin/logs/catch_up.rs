@@ -17,7 +17,7 @@ use crate::rules::{LOG, envelope, id_of, peer};
 
 const BATCH: u64 = 50_000;
 
-pub fn measure(args: &Args) -> Result<()> {
+pub(crate) fn measure(args: &Args) -> Result<()> {
     let dir = args.dir.join("large");
     build(&dir, args)?;
     let items: Vec<Item> = (1..=args.envelopes)

@@ -11,7 +11,7 @@ use overlane_storage_native::LogsStore;
 use crate::rules::{Open, peer};
 
 /// Frames of one answer end with one of no bytes; the time it took stands before it.
-pub fn serve(dir: &Path) -> Result<()> {
+pub(crate) fn serve(dir: &Path) -> Result<()> {
     let started = Instant::now();
     let mut logs = Logs::open(LogsStore::open(dir)?, Open)?;
     let opened = started.elapsed();
@@ -49,14 +49,14 @@ fn micros(time: std::time::Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
-pub fn write_frame(output: &mut impl Write, frame: &[u8]) -> Result<()> {
+pub(crate) fn write_frame(output: &mut impl Write, frame: &[u8]) -> Result<()> {
     output.write_all(&u32::try_from(frame.len())?.to_be_bytes())?;
     output.write_all(frame)?;
     Ok(())
 }
 
 /// The next frame; none at the end.
-pub fn read_frame(input: &mut impl Read) -> Result<Option<Vec<u8>>> {
+pub(crate) fn read_frame(input: &mut impl Read) -> Result<Option<Vec<u8>>> {
     let mut length = [0; 4];
     if let Err(error) = input.read_exact(&mut length) {
         return match error.kind() {

@@ -4,10 +4,10 @@
 use overlane_core::Did;
 use overlane_relay::log::{Access, EnvelopeId, Judged, LogId, Peer, Refusal, Retention, Rules};
 
-pub const LOG: LogId = LogId([7; 32]);
+pub(crate) const LOG: LogId = LogId([7; 32]);
 
 #[derive(Debug)]
-pub struct Open;
+pub(crate) struct Open;
 
 impl Rules for Open {
     fn access(&self, _: &LogId, _: &Did) -> Access {
@@ -31,19 +31,19 @@ impl Rules for Open {
     }
 }
 
-pub fn peer() -> Peer {
+pub(crate) fn peer() -> Peer {
     Peer {
         account: Did([1; 20]),
         slot: 0,
     }
 }
 
-pub fn id_of(envelope: &[u8]) -> EnvelopeId {
+pub(crate) fn id_of(envelope: &[u8]) -> EnvelopeId {
     overlane_recon::Id(*blake3::hash(envelope).as_bytes())
 }
 
 /// The envelope of this number: as random as sealed bytes are.
-pub fn envelope(number: u64, bytes: usize) -> Vec<u8> {
+pub(crate) fn envelope(number: u64, bytes: usize) -> Vec<u8> {
     let mut envelope = vec![0; bytes];
     let mut source = blake3::Hasher::new();
     source.update(&number.to_be_bytes());

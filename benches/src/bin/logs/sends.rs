@@ -14,7 +14,7 @@ const SINGLE: u64 = 1_000;
 const BATCHES: u64 = 300;
 const BEFORE: u64 = 20_000;
 
-pub fn measure(args: &Args) -> Result<()> {
+pub(crate) fn measure(args: &Args) -> Result<()> {
     let dir = args.dir.join("sends");
     if dir.exists() {
         std::fs::remove_dir_all(&dir)?;

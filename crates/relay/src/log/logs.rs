@@ -14,6 +14,7 @@ use super::bounds::{
 use super::exchange::Exchange;
 use super::frame::{Frame, Refused, Space, Turn};
 use super::id::{EnvelopeId, LogId};
+use super::mutant::Mutant;
 use super::refusal::Refusal;
 use super::rules::{Access, Judged, Rules};
 use super::stage::Stage;
@@ -202,6 +203,8 @@ pub struct Logs<S: LogStore, R> {
     pub(super) events: VecDeque<Event>,
     pub(super) counters: Counters,
     closed: bool,
+    #[cfg(feature = "mutants")]
+    broken: Option<Mutant>,
 }
 
 pub(super) const SLOT_ROWS: u8 = b'S';
@@ -233,7 +236,26 @@ impl<S: LogStore, R: Rules> Logs<S, R> {
             events: VecDeque::new(),
             counters: Counters::default(),
             closed: false,
+            #[cfg(feature = "mutants")]
+            broken: None,
         })
+    }
+
+    /// Breaks one rule.
+    #[cfg(feature = "mutants")]
+    pub fn break_rule(&mut self, mutant: Mutant) {
+        self.broken = Some(mutant);
+    }
+
+    /// Whether this rule is broken.
+    #[cfg(feature = "mutants")]
+    pub(super) fn is_broken(&self, mutant: Mutant) -> bool {
+        self.broken == Some(mutant)
+    }
+
+    #[cfg(not(feature = "mutants"))]
+    pub(super) fn is_broken(&self, _: Mutant) -> bool {
+        false
     }
 
     /// The rules, to ask them or to tell them of a change.
@@ -523,7 +545,8 @@ impl<S: LogStore, R: Rules> Logs<S, R> {
             return Err(Refusal::NotHere { log, peer }.into());
         }
         let judged = self.rules.judge(&log, envelope, &peer.account, now_ms)?;
-        if access == Access::Member && judged.author != peer.account {
+        let anyone = self.is_broken(Mutant::AnyAuthor);
+        if access == Access::Member && judged.author != peer.account && !anyone {
             let (id, author) = (judged.id, judged.author);
             return Err(Refusal::NotItsAuthor { id, author }.into());
         }
@@ -534,6 +557,10 @@ impl<S: LogStore, R: Rules> Logs<S, R> {
         };
         let seq = self.accept(log, judged, envelope, Place::Next, slot, now_ms)?;
         let ack = Owed::Ack(log, judged.id, seq);
+        if self.is_broken(Mutant::AckAtOnce) {
+            self.owe(peer.account, ack);
+            return Ok(());
+        }
         self.stage.owed.push((peer.account, ack));
         Ok(())
     }
@@ -650,13 +677,14 @@ impl<S: LogStore, R: Rules> Logs<S, R> {
     }
 
     pub(super) fn may_ask(&mut self, account: &Did) -> std::result::Result<(), Refusal> {
+        let anyway = self.is_broken(Mutant::AnswerTheUnread);
         let peer = self.peer(account)?;
         let pushes = peer
             .owed
             .iter()
             .filter(|it| matches!(it, Owed::Push(..) | Owed::Recon(..)));
         let owed = pushes.count();
-        if owed > 0 {
+        if owed > 0 && !anyway {
             return Err(Refusal::Unread { owed });
         }
         if peer.asked.len() >= ASKED_MAX {

@@ -28,6 +28,7 @@ pub mod group;
 mod id;
 mod keep;
 mod logs;
+mod mutant;
 mod refusal;
 mod retention;
 mod rules;
@@ -41,6 +42,8 @@ pub use frame::{Frame, Refused, Space, Turn};
 pub use id::{EnvelopeId, LogId, address};
 pub(crate) use id::{mail_id, shared_place};
 pub use logs::{Counters, Event, Logs, LogsError, Numbering, Peer, Transmit};
+#[cfg(feature = "mutants")]
+pub use mutant::Mutant;
 pub use refusal::Refusal;
 pub use retention::{Full, Retention};
 pub use rules::{Access, Allowance, Judged, Rules};

@@ -9,6 +9,7 @@ use super::exchange::shared_set;
 use super::frame::{Frame, Refused, Space, Turn};
 use super::id::LogId;
 use super::logs::{Closing, Failure, Logs, LogsError, Owed, Place, Result};
+use super::mutant::Mutant;
 use super::refusal::Refusal;
 use super::rules::{Access, Rules};
 use super::store::LogStore;
@@ -69,6 +70,10 @@ impl<S: LogStore, R: Rules> Logs<S, R> {
         match self.respond(peer, log, space, payload) {
             Ok(response) => {
                 self.counters.answered += 1;
+                let answer = Owed::Recon(log, space, Turn::Answer, response.reply);
+                if self.is_broken(Mutant::AnswerFirst) {
+                    self.owe(peer, answer.clone());
+                }
                 for item in response.push {
                     // In the shared space an item's place is not its number.
                     let seq = match space {
@@ -79,7 +84,7 @@ impl<S: LogStore, R: Rules> Logs<S, R> {
                         self.owe(peer, Owed::Push(log, seq));
                     }
                 }
-                self.owe(peer, Owed::Recon(log, space, Turn::Answer, response.reply));
+                self.owe(peer, answer);
                 Ok(())
             }
             Err(Failure::Refused(refusal)) => {
@@ -158,7 +163,8 @@ impl<S: LogStore, R: Rules> Logs<S, R> {
             }
             Owed::Push(log, seq) => {
                 // A member that was removed while it synchronised is given nothing more.
-                let allowed = self.rules.access(&log, &to) != Access::None;
+                let allowed = self.rules.access(&log, &to) != Access::None
+                    || self.is_broken(Mutant::ServeTheRemoved);
                 let envelope = self.store.envelope(&log, seq).map_err(LogsError::Store)?;
                 let Some(envelope) = envelope.filter(|_| allowed) else {
                     return Ok(None);

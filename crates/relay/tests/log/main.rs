@@ -12,5 +12,6 @@ mod durable;
 mod frames;
 mod groups;
 mod hostile;
+mod mutants;
 mod support;
 mod sync;

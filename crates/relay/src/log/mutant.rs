@@ -1,0 +1,21 @@
+//! Deliberately broken rules. A suite that does not find each of them is itself broken. Only a build
+//! with the feature `mutants` can choose one.
+
+/// One rule, broken.
+#[cfg_attr(
+    not(feature = "mutants"),
+    expect(unreachable_pub, reason = "public where the logs can be broken")
+)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Mutant {
+    /// An envelope is acknowledged when it arrives.
+    AckAtOnce,
+    /// The answer leaves before its pushes.
+    AnswerFirst,
+    /// Who lost its access is pushed what it asked for before.
+    ServeTheRemoved,
+    /// A question is answered although the last answer was not taken.
+    AnswerTheUnread,
+    /// A member may bring what another wrote.
+    AnyAuthor,
+}
