@@ -6,10 +6,11 @@ use overlane_core::NetworkId;
 use overlane_core::identity::Account;
 use overlane_core::store::RecordStore;
 use overlane_core::transaction::Namespace;
+use overlane_relay::refs::store::Store;
 
 use crate::error::NodeError;
 use crate::node::Node;
-use crate::runtime;
+use crate::runtime::{self, AnyStore};
 
 /// Collects what a node is made of; [`spawn`](Self::spawn) starts it.
 #[must_use = "a builder does nothing until it is spawned"]
@@ -17,6 +18,7 @@ pub struct NodeBuilder {
     pub(crate) network: NetworkId,
     pub(crate) account: Option<Account>,
     pub(crate) store: Option<Box<dyn RecordStore>>,
+    pub(crate) refs_store: Option<Box<dyn AnyStore>>,
     pub(crate) listen: Option<SocketAddr>,
     pub(crate) peers: Vec<String>,
     pub(crate) delegation_ttl_ms: u64,
@@ -29,6 +31,7 @@ impl NodeBuilder {
             network: NetworkId(1),
             account: None,
             store: None,
+            refs_store: None,
             listen: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))),
             peers: Vec::new(),
             delegation_ttl_ms: overlane_core::identity::DELEGATION_TTL_DEFAULT_MS,
@@ -56,6 +59,18 @@ impl NodeBuilder {
     /// with `replay/storage_unavailable`.
     pub fn store(mut self, store: Box<dyn RecordStore>) -> Self {
         self.store = Some(store);
+        self
+    }
+
+    /// The store of references. There is no default: a reference outlives its process, so one kept
+    /// in memory would be broken at every restart. A node without it runs, and refuses everything
+    /// about references with [`NoStore`](crate::refs::ReferenceError::NoStore).
+    pub fn refs_store<S>(mut self, store: S) -> Self
+    where
+        S: Store + Send + 'static,
+        S::Error: std::fmt::Display,
+    {
+        self.refs_store = Some(Box::new(store));
         self
     }
 

@@ -8,6 +8,7 @@ use overlane_core::store::StoreError;
 use overlane_core::{Coded, Fault};
 
 use crate::link::LinkError;
+use crate::peer::refs::OpenError;
 use crate::runtime::PEERS_MAX;
 
 /// A refusal of the node as a whole.
@@ -34,6 +35,15 @@ pub enum NodeError {
     /// The record store cannot be read.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The store of references cannot be read.
+    #[error("the store of references cannot be read: {cause}")]
+    ReferenceStore {
+        /// What it said.
+        cause: String,
+    },
+    /// What the store of references holds are no references.
+    #[error(transparent)]
+    References(#[from] OpenError),
     /// A link could not be made.
     #[error(transparent)]
     Link(#[from] LinkError),
@@ -85,6 +95,8 @@ impl Coded for NodeError {
             Self::ListenInUse { .. } => "node/listen_in_use",
             Self::Listen { .. } => "node/listen",
             Self::Store(error) => error.code(),
+            Self::ReferenceStore { .. } => "refs/store_unreadable",
+            Self::References(error) => error.code(),
             Self::Link(error) => error.code(),
             Self::Ring(error) => error.code(),
             Self::Random { .. } => "node/random",
@@ -102,7 +114,8 @@ impl Coded for NodeError {
             Self::Store(error) => error.fault(),
             Self::Link(error) => error.fault(),
             Self::Ring(error) => error.fault(),
-            Self::Broken => Fault::StoreFailedClosed,
+            Self::References(error) => error.fault(),
+            Self::Broken | Self::ReferenceStore { .. } => Fault::StoreFailedClosed,
             Self::NoAccount | Self::ListenInUse { .. } | Self::Listen { .. } => Fault::Usage,
             Self::Random { .. } | Self::Thread { .. } | Self::PeersFull => Fault::RefusedByBound,
             Self::Delegation { .. } | Self::Closed | Self::DelegatingFull { .. } => Fault::Usage,

@@ -10,7 +10,9 @@ mod messages;
 mod node;
 mod overlay;
 pub mod peer;
+pub mod refs;
 mod runtime;
+pub mod share;
 mod status;
 
 pub use builder::NodeBuilder;

@@ -14,7 +14,8 @@ use crate::builder::NodeBuilder;
 use crate::error::NodeError;
 use crate::link::{LinkError, LinkId, LinkStatus, Links};
 use crate::messages::Messages;
-use crate::peer::{Counters, Event, Outgoing, Peer, Receipt, SendError};
+use crate::peer::{Counters, Event, Outgoing, Peer, Receipt, SendError, is_reserved};
+use crate::refs::Shared as SharedRefs;
 use crate::runtime::{Clock, Command, Identity, LinksUp, Supervisor};
 use crate::status::{PeerStatus, QueueStatus, Status, StoreStatus};
 
@@ -66,6 +67,7 @@ pub(crate) struct Parts {
     pub(crate) sends: Semaphore,
     pub(crate) messages: Messages,
     pub(crate) events: broadcast::Sender<Event>,
+    pub(crate) refs: Arc<SharedRefs>,
     pub(crate) up: watch::Receiver<LinksUp>,
     pub(crate) supervisor: Supervisor,
     pub(crate) stop_listening: Option<oneshot::Sender<()>>,
@@ -174,6 +176,9 @@ impl Node {
     /// # Errors
     /// [`SendError`]. After one that came before the signature, no sequence was used.
     pub async fn send(&self, destination: Did, message: Message<'_>) -> Result<Receipt, SendError> {
+        if is_reserved(&message) {
+            return Err(SendError::ReservedNamespace);
+        }
         let data = Data::parse(cbor::to_vec(&message)).map_err(SignError::from)?;
         let tx_id = self.parts().identity.tx_id();
         let outgoing = Outgoing::new(destination, data, tx_id);
@@ -293,7 +298,7 @@ impl Node {
         sent.map_err(|_| NodeError::Closed)
     }
 
-    fn parts(&self) -> &Parts {
+    pub(crate) fn parts(&self) -> &Parts {
         &self.parts.parts
     }
 

@@ -63,7 +63,29 @@ impl Client {
     /// # Errors
     /// [`ClientError`]
     pub async fn lines(&self, path: &str) -> Result<Lines, ClientError> {
-        let body = self.ask(Method::GET, path, Bytes::new()).await?;
+        self.lines_from(Method::GET, path, Bytes::new()).await
+    }
+
+    /// Asks for something whose answer is a stream of lines.
+    ///
+    /// # Errors
+    /// [`ClientError`]
+    pub async fn call_lines(
+        &self,
+        path: &str,
+        body: &impl Serialize,
+    ) -> Result<Lines, ClientError> {
+        let body = serde_json::to_vec(body).map_err(|cause| self.broken(&cause))?;
+        self.lines_from(Method::POST, path, body.into()).await
+    }
+
+    async fn lines_from(
+        &self,
+        method: Method,
+        path: &str,
+        body: Bytes,
+    ) -> Result<Lines, ClientError> {
+        let body = self.ask(method, path, body).await?;
         Ok(Lines {
             client: self.clone(),
             body,

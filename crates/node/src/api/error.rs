@@ -9,6 +9,8 @@ use overlane_core::{Coded, Fault};
 
 use super::types::{Cause, Refusal};
 use crate::home::HomeError;
+use crate::refs::{BadTicket, ReferenceError};
+use crate::share::ShareError;
 use crate::{NodeError, SendError};
 
 /// Why a request was refused.
@@ -63,6 +65,15 @@ pub enum ApiError {
     /// A send.
     #[error(transparent)]
     Send(#[from] SendError),
+    /// References.
+    #[error(transparent)]
+    Reference(#[from] ReferenceError),
+    /// A file by reference.
+    #[error(transparent)]
+    Share(#[from] ShareError),
+    /// Text that is no ticket.
+    #[error(transparent)]
+    Ticket(#[from] BadTicket),
 }
 
 impl Coded for ApiError {
@@ -80,6 +91,9 @@ impl Coded for ApiError {
             Self::Home(error) => error.code(),
             Self::Node(error) => error.code(),
             Self::Send(error) => error.code(),
+            Self::Reference(error) => error.code(),
+            Self::Share(error) => error.code(),
+            Self::Ticket(_) => "refs/bad_ticket",
         }
     }
 
@@ -89,12 +103,15 @@ impl Coded for ApiError {
             | Self::BadRequest { .. }
             | Self::BadDestination { .. }
             | Self::NotHex { .. }
-            | Self::BadPeerUrl { .. } => Fault::Usage,
+            | Self::BadPeerUrl { .. }
+            | Self::Ticket(_) => Fault::Usage,
             Self::Namespace(_) | Self::Watched | Self::NotWatching => Fault::RefusedByBound,
             Self::Stopping => Fault::Unreachable,
             Self::Home(error) => error.fault(),
             Self::Node(error) => error.fault(),
             Self::Send(error) => error.fault(),
+            Self::Reference(error) => error.fault(),
+            Self::Share(error) => error.fault(),
         }
     }
 }

@@ -11,6 +11,11 @@
 //! | `GET /v1/bounds` | [`BoundsReport`] |
 //! | `GET /v1/events` | an [`EventLine`] a line |
 //! | `GET /v1/watch` | the same, and with it the right to take messages while it is read |
+//! | `GET /v1/references` | [`ReferencesReport`] |
+//! | `POST /v1/references/revoke` with [`RevokeRequest`] | [`ReferenceReport`] as it is then |
+//! | `DELETE /v1/references` with [`DropRequest`] | [`ReferenceReport`] as it was |
+//! | `POST /v1/share` with [`ShareRequest`] | [`SharedReport`] |
+//! | `POST /v1/fetch` with [`FetchRequest`] | a [`FetchLine`] a line, the file's parts in order among them |
 //! | `POST /v1/take` with [`TakeRequest`] | [`TakenMessage`], once there is one |
 //!
 //! Everything else is answered with [`Refusal`]. The socket has mode 0600, and a process of
@@ -18,6 +23,7 @@
 
 mod client;
 mod error;
+mod references;
 mod report;
 mod server;
 mod socket;
@@ -26,6 +32,10 @@ mod types;
 
 pub use client::{Client, ClientError, Lines};
 pub use error::ApiError;
+pub use references::{
+    DropRequest, FetchLine, FetchRequest, FileReport, ReasonReport, ReferenceReport,
+    ReferencesReport, RevokeRequest, ShareRequest, SharedReport,
+};
 pub use report::verdict_word;
 pub use server::{LocalApi, OpenedStore};
 pub use socket::{LocalListener, bind};

@@ -56,6 +56,8 @@ pub(super) fn status(
         sends_refused: owned(&status.counters.sends_refused),
         offers_refused: owned(&status.offers_refused),
         replay: replay_counters(&status.replay),
+        references_failed: None,
+        references: BTreeMap::new(),
     }
 }
 
@@ -207,6 +209,7 @@ fn counters(counters: &Counters) -> BTreeMap<String, u64> {
     let Counters {
         frames_received,
         dispatched,
+        unclaimed,
         sent,
         offered_again,
         refused: _,
@@ -225,6 +228,7 @@ fn counters(counters: &Counters) -> BTreeMap<String, u64> {
         ("frames_received", frames_received),
         ("links_cut", &links_cut),
         ("dispatched", dispatched),
+        ("unclaimed", unclaimed),
         ("sent", sent),
         ("offered_again", offered_again),
         ("forwarded", &forwarded),

@@ -19,7 +19,7 @@ use super::types::{
     BoundReport, BoundsReport, OfferAgainRequest, PeerChanged, PeerReport, PeerRequest,
     PeersReport, SendReceipt, SendRequest, StatusReport, StoreReport,
 };
-use super::{report, streams};
+use super::{references, report, streams};
 use crate::home::{Home, peer_url};
 use crate::{Node, Receipt};
 
@@ -91,12 +91,12 @@ pub(super) struct Daemon {
     editing: Mutex<()>,
 }
 
-type Shared = State<Arc<Daemon>>;
+pub(super) type Shared = State<Arc<Daemon>>;
 
-type Answer<T> = Result<Json<T>, ApiError>;
+pub(super) type Answer<T> = Result<Json<T>, ApiError>;
 
 /// A request's body, or why it is none.
-type Asked<T> = Result<Json<T>, JsonRejection>;
+pub(super) type Asked<T> = Result<Json<T>, JsonRejection>;
 
 fn router(daemon: Arc<Daemon>) -> Router {
     Router::new()
@@ -105,6 +105,13 @@ fn router(daemon: Arc<Daemon>) -> Router {
         .route("/v1/send", post(send))
         .route("/v1/offer_again", post(offer_again))
         .route("/v1/peers", get(peers).post(add_peer).delete(drop_peer))
+        .route(
+            "/v1/references",
+            get(references::list).delete(references::drop),
+        )
+        .route("/v1/references/revoke", post(references::revoke))
+        .route("/v1/share", post(references::share))
+        .route("/v1/fetch", post(references::fetch))
         .route("/v1/watch", get(streams::watch))
         .route("/v1/take", post(streams::take))
         .route("/v1/events", get(streams::events))
@@ -124,7 +131,12 @@ async fn status(State(daemon): Shared) -> Answer<StatusReport> {
     let home = daemon.home.dir().display().to_string();
     let account = daemon.node.account();
     let links = daemon.node.links();
-    Ok(Json(report::status(&account, home, store, &links, &status)))
+    let (failed, numbers) = references::numbers(&daemon.node.references().await?);
+    Ok(Json(StatusReport {
+        references_failed: failed,
+        references: numbers,
+        ..report::status(&account, home, store, &links, &status)
+    }))
 }
 
 async fn bounds(State(daemon): Shared) -> Answer<BoundsReport> {

@@ -140,13 +140,13 @@ impl Watching {
 
 type Line = Result<Bytes, serde_json::Error>;
 
-fn line(value: &impl Serialize) -> Line {
+pub(super) fn line(value: &impl Serialize) -> Line {
     let mut line = serde_json::to_vec(value)?;
     line.push(b'\n');
     Ok(line.into())
 }
 
-fn lines(lines: impl Stream<Item = Line> + Send + 'static) -> Response {
+pub(super) fn lines(lines: impl Stream<Item = Line> + Send + 'static) -> Response {
     let kind = [(CONTENT_TYPE, "application/x-ndjson")];
     (kind, Body::from_stream(lines)).into_response()
 }

@@ -115,6 +115,12 @@ pub struct StatusReport {
     pub offers_refused: BTreeMap<String, u64>,
     /// Counts of the replay boundary.
     pub replay: BTreeMap<String, u64>,
+    /// Why the store of references failed, if it did: everything about them is refused then.
+    #[serde(default)]
+    pub references_failed: Option<String>,
+    /// What references come to, and counts of them.
+    #[serde(default)]
+    pub references: BTreeMap<String, u64>,
 }
 
 /// A node's replay store.

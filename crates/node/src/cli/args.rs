@@ -77,6 +77,25 @@ pub(super) enum Command {
     /// was printed is not printed again.
     #[command(after_help = "Example: overlane watch --count 1 --json")]
     Watch(Watch),
+    /// Share a file by reference, and print a ticket for it
+    ///
+    /// The running node offers the file from where it is, over restarts, until its reference is
+    /// taken back. Whoever has the ticket can fetch it.
+    #[command(after_help = "Example: overlane share notes.txt")]
+    Share(Share),
+    /// Fetch the file that a ticket leads to
+    ///
+    /// It comes in parts, into a temporary file beside its goal, and gets its name when it is whole
+    /// and its hash is right. While either node is away it waits; a fetch that was interrupted goes
+    /// on from where it was when it is asked for again.
+    #[command(after_help = "Example: overlane fetch TICKET -o notes.txt")]
+    Fetch(Fetch),
+    /// The references that the running node keeps
+    #[command(
+        subcommand,
+        after_help = "Example: overlane ref revoke 1 --reason \"plan expired\""
+    )]
+    Ref(Refs),
     /// Look into the replay store, and mend it, while the node is stopped
     #[command(subcommand, after_help = "Example: overlane replay verify")]
     Replay(Replay),
@@ -140,6 +159,58 @@ pub(super) enum Peer {
     Drop {
         /// The address, as `overlane peer list` shows it
         url: String,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Share {
+    /// The file
+    pub(super) file: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Fetch {
+    /// The ticket, as `overlane share` printed it
+    pub(super) ticket: String,
+    /// Where to put the file [default: its own name, in this folder]
+    #[arg(long, short, value_name = "FILE")]
+    pub(super) output: Option<PathBuf>,
+    /// Let go of the reference when the file is whole
+    #[arg(long)]
+    pub(super) drop: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Refs {
+    /// List them: number, kind, file, state, and why one works no longer
+    #[command(after_help = "Example: overlane ref list --json")]
+    List,
+    /// Show one in full
+    #[command(after_help = "Example: overlane ref show 1")]
+    Show {
+        /// Its number, as `overlane ref list` shows it
+        number: u64,
+    },
+    /// Let go of one
+    ///
+    /// One of this node's own that others hold must be revoked first. A ticket to what was dropped
+    /// leads nowhere.
+    #[command(after_help = "Example: overlane ref drop 1")]
+    Drop {
+        /// Its number, as `overlane ref list` shows it
+        number: u64,
+    },
+    /// Take one of this node's own back; everyone who holds it is told why
+    #[command(after_help = "Example: overlane ref revoke 1 --reason \"plan expired\"")]
+    Revoke {
+        /// Its number, as `overlane ref list` shows it
+        number: u64,
+        /// Take its identity, too: nothing is left of it but the reason
+        #[arg(long)]
+        hard: bool,
+        /// Why, for those who hold it
+        #[arg(long, value_name = "TEXT")]
+        reason: String,
     },
 }
 

@@ -8,9 +8,11 @@ mod explain;
 mod identity;
 mod output;
 mod peers;
+mod refs;
 mod replay;
 mod run;
 mod send;
+mod share;
 mod status;
 mod watch;
 
@@ -72,6 +74,9 @@ fn run(Cli { global, command }: Cli) -> ExitCode {
         Command::Peer(peer) => peers::peer(&home, peer, &output),
         Command::Send(send) => send::send(&home, send, &output),
         Command::Watch(watch) => watch::watch(&home, &watch, &output),
+        Command::Share(asked) => share::share(&home, &asked, &output),
+        Command::Fetch(asked) => share::fetch(&home, &asked, &output),
+        Command::Ref(asked) => refs::refs(&home, &asked, &output),
         Command::Replay(asked) => replay::replay(&home, &asked, &output),
         Command::Bounds => bounds::bounds(&home, &output),
         Command::Explain(asked) => explain::explain(&asked, &output),

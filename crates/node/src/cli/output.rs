@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind, Write};
 use std::process::ExitCode;
 
 use overlane_core::{Coded, Fault};
-use overlane_node::api::ClientError;
+use overlane_node::api::{ClientError, Refusal};
 use serde::Serialize;
 use serde_json::json;
 
@@ -119,6 +119,15 @@ impl Failure {
             code: error.code().to_owned().into(),
             message: error.to_string(),
             exit: exit_code(error.fault()),
+        }
+    }
+
+    /// A refusal that came in the middle of an answer.
+    pub(super) fn of_refusal(refusal: &Refusal) -> Self {
+        Self {
+            code: refusal.error.clone().into(),
+            message: refusal.message.clone(),
+            exit: exit_code(refusal.fault.into()),
         }
     }
 

@@ -5,7 +5,7 @@ use std::io::IsTerminal;
 use overlane_core::{Fault, NetworkId};
 use overlane_node::api::{self, Identity, LocalApi, OpenedStore};
 use overlane_node::home::{Config, Home, HomeLock, LogFilter};
-use overlane_node::{Node, NodeError};
+use overlane_node::{Node, NodeError, share};
 use overlane_storage_native::{StoreAdmin, StoreSummary};
 use serde::Serialize;
 use serde_json::json;
@@ -50,11 +50,13 @@ pub(super) fn run(home: &Home, run: Run, output: &Output) -> Result<Done, Failur
     let lock = home.lock()?;
     // Opening reads and writes files: before the runtime, so on none of its workers.
     let store = home.open_store(config.store)?;
+    let references = home.open_references()?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build();
     let runtime = runtime.map_err(no_runtime)?;
     let node = Node::builder().network(config.network).account(account);
+    let node = node.refs_store(references);
     runtime.block_on(daemon(node, home, &lock, config, store, output))
 }
 
@@ -82,6 +84,9 @@ async fn daemon(
             return Err(refused.into());
         }
     };
+    if let Err(error) = share::restore(&node).await {
+        tracing::error!(%error, "what was shared before is not offered again");
+    }
     let opened = OpenedStore {
         kind: summary.kind.name().to_owned(),
         path: summary.folder.display().to_string(),
@@ -192,6 +197,7 @@ next, in other terminals:
   {overlane} watch                     messages as they are admitted
   {overlane} peer add URL              stay linked to the node at URL
   {overlane} send DID \"hello\"          to a linked node
+  {overlane} share FILE                a ticket, with which others fetch it
 Ctrl-C ends it.",
             store.kind, store.path, store.records, store.held_bytes, store.budget_bytes
         )

@@ -34,6 +34,8 @@ fn in_words(report: &StatusReport) -> String {
         refused,
         sends_refused,
         offers_refused,
+        references_failed,
+        references,
         replay,
         ..
     } = report;
@@ -51,6 +53,9 @@ fn in_words(report: &StatusReport) -> String {
     );
     if let Some(cause) = &store.error {
         text += &format!("\n           {} ({})", cause.message, cause.error);
+    }
+    if let Some(cause) = references_failed {
+        text += &format!("\n  references failed, and are refused: {cause}");
     }
     text += &format!("\n\nlinks: {}", links.len());
     for link in links {
@@ -99,6 +104,7 @@ fn in_words(report: &StatusReport) -> String {
         ("refused frames", refused),
         ("refused sends", sends_refused),
         ("refused offers", offers_refused),
+        ("references", references),
     ] {
         text += &counts(title, table);
     }

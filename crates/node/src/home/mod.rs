@@ -7,6 +7,7 @@
 //!   config.toml              what the operator chose
 //!   overlane.lock            held by the one daemon that runs here; names its process
 //!   overlane.sock      0600  the local API, while the daemon runs
+//!   references/              what is kept of references, in an embedded database
 //!   replay/                  the authoritative replay store; never deleted by the node
 //! ```
 //!
@@ -23,7 +24,7 @@ use std::path::{Path, PathBuf};
 
 use overlane_core::identity::Account;
 use overlane_core::store::StoreError;
-use overlane_storage_native::{StoreAdmin, StoreKind};
+use overlane_storage_native::{RefsStore, StoreAdmin, StoreKind};
 
 pub use config::{Config, LogFilter, peer_url};
 pub use error::HomeError;
@@ -73,6 +74,11 @@ impl Home {
     /// Where the replay store is.
     pub fn store_path(&self) -> PathBuf {
         self.dir.join("replay")
+    }
+
+    /// Where the store of references is.
+    pub fn references_path(&self) -> PathBuf {
+        self.dir.join("references")
     }
 
     /// Where the local API listens.
@@ -155,6 +161,14 @@ impl Home {
     /// [`StoreError`]: without its store a node neither sends nor admits anything.
     pub fn open_store(&self, kind: StoreKind) -> Result<Box<dyn StoreAdmin>, StoreError> {
         store::open(&self.store_path(), kind)
+    }
+
+    /// Opens the store of references, and makes it if there is none.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    pub fn open_references(&self) -> Result<RefsStore, StoreError> {
+        RefsStore::open(&self.references_path())
     }
 
     /// Takes the home for this process. The lock lasts as long as the value.

@@ -10,6 +10,8 @@ pub struct Counters {
     pub frames_received: u64,
     /// Admitted messages that the application took.
     pub dispatched: u64,
+    /// Admitted messages in a namespace that the node keeps for itself, and has no use for.
+    pub unclaimed: u64,
     /// Messages signed and put in a lane.
     pub sent: u64,
     /// Signed messages put in a lane again.

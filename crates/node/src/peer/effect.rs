@@ -7,7 +7,7 @@ use overlane_core::store::StoreError;
 use overlane_core::transaction::Payload;
 use overlane_core::{Class, Did, StreamKey, TransactionDigest};
 
-use super::{AskId, OfferId, Receipt, Refusal, SendError, VerifyJob, VerifyTicket};
+use super::{AskId, OfferId, Receipt, Refusal, SendError, VerifyJob, VerifyTicket, refs};
 use crate::link::LinkId;
 
 /// An admitted message on its way to the application.
@@ -96,6 +96,11 @@ pub enum Effect {
         /// What is known locally.
         result: Result<Receipt, SendError>,
     },
+    /// Make the changes of the references durable, and answer with `handle_committed`. One is out at
+    /// a time.
+    Commit(refs::Commit),
+    /// What references tell the application.
+    References(refs::Effect),
     /// Something worth watching.
     Event(Event),
 }

@@ -100,9 +100,13 @@ impl Peer {
     /// The application took a message that was dispatched: its place is free.
     pub fn handle_dispatch_taken(&mut self, class: Class, now: Now) {
         self.counters.dispatched = self.counters.dispatched.saturating_add(1);
+        self.free_place(class, now);
+        self.settle(now);
+    }
+
+    pub(super) fn free_place(&mut self, class: Class, now: Now) {
         self.dispatch.free_place(class);
         self.serve_waiting(class, now);
-        self.settle(now);
     }
 
     /// Whether this is to be admitted here, and so needs a place.
@@ -175,6 +179,9 @@ impl Peer {
             Outcome::Admitted(admitted) => {
                 self.tell_admitted(&admitted);
                 if !self.is_for_ring(&admitted) {
+                    let Some(admitted) = self.keep_from_application(admitted, now) else {
+                        return;
+                    };
                     let delivery = Box::new(admitted);
                     return self.effects.push_back(Effect::Dispatch { class, delivery });
                 }

@@ -25,6 +25,8 @@ mod lanes;
 mod links;
 mod outbound;
 mod pace;
+mod references;
+pub mod refs;
 mod refusal;
 mod ring;
 mod send;
@@ -50,6 +52,7 @@ pub use links::{BAD_ORIGINS, DELEGATIONS_MAX};
 pub use outbound::{LaneAnswer, PENDING_SENDS_MAX, SIGNING_MAX, SIGNING_MAX_BYTES};
 pub use overlane_core::replay::Now;
 pub use pace::{PACE, PIPE_BYTES, PIPE_FRAMES};
+pub(crate) use references::is_reserved;
 pub use refusal::Refusal;
 pub use ring::{
     Ask, AskId, FORWARDED_MAX, LINKS_DEFAULT_MAX, OFFERS_MAX, OWN_SENDS_MAX, OfferId, RECENT_MAX,
@@ -62,6 +65,7 @@ use inbound::Arrival;
 use lanes::{InboundLane, InboundLanes};
 use links::LinkTable;
 use outbound::{OutKey, Outbound};
+use references::Carried;
 use ring::RingPart;
 
 /// One node's protocol.
@@ -80,6 +84,7 @@ pub struct Peer {
     ring: RingPart,
     counters: Counters,
     failure_told: bool,
+    carried: Carried,
     effects: VecDeque<Effect>,
 }
 
@@ -120,6 +125,7 @@ impl Peer {
             ring: RingPart::new(did, now.steady_ms),
             counters: Counters::default(),
             failure_told: false,
+            carried: Carried::default(),
             effects: VecDeque::new(),
         }
     }
@@ -165,7 +171,8 @@ impl Peer {
     /// a worker, or wait for a place on the application's side, are not admitted yet.
     pub fn is_settled(&self) -> bool {
         let staged = self.engine.pending() == 0 && self.staged.is_empty();
-        staged && self.outbound.pending() == 0 && self.effects.is_empty()
+        let sent = self.outbound.pending() == 0 && self.effects.is_empty();
+        staged && sent && self.references_settled()
     }
 
     // What its user wants, before its first link.
@@ -193,6 +200,7 @@ impl Peer {
         self.links.up(link, peer, slot, now.steady_ms);
         self.tell(Event::LinkUp { link, peer });
         self.ring_links_changed(peer, now);
+        self.references_linked(peer, now);
         self.settle(now);
     }
 
@@ -213,6 +221,7 @@ impl Peer {
         self.ring_links_changed(peer, now);
         self.handle_orphans(link, peer, now);
         self.abandon_lanes(link, peer, now);
+        self.references_unlinked(peer, now);
         self.settle(now);
     }
 
@@ -238,6 +247,7 @@ impl Peer {
             self.reserve(stream, now);
         }
         self.ring_timeout(now);
+        self.references_timeout(now);
         self.settle(now);
     }
 
@@ -260,18 +270,33 @@ impl Peer {
     /// that was told before shares it.
     pub fn poll_effect(&mut self) -> Option<Effect> {
         let next = self.effects.pop_front();
-        next.or_else(|| self.engine.take_batch().map(Effect::Write))
+        let next = next.or_else(|| self.engine.take_batch().map(Effect::Write));
+        next.or_else(|| self.references_commit())
     }
 
     /// When [`handle_timeout`](Self::handle_timeout) is next due, by the steady clock.
     pub fn poll_timeout(&self) -> Option<u64> {
-        let due = [self.outbound.due_ms(), self.ring_due_ms()];
+        let due = [
+            self.outbound.due_ms(),
+            self.ring_due_ms(),
+            self.references_due_ms(),
+        ];
         due.into_iter().flatten().min()
+    }
+
+    /// Moves on whatever can.
+    fn settle(&mut self, now: Now) {
+        loop {
+            self.settle_engine(now);
+            if !self.serve_references(now) {
+                return;
+            }
+        }
     }
 
     /// Takes what the engine released, in the order it was staged, and moves on what waited for
     /// that.
-    fn settle(&mut self, now: Now) {
+    fn settle_engine(&mut self, now: Now) {
         loop {
             while let Some((ticket, outcome)) = self.engine.poll_outcome() {
                 match self.staged.remove(&ticket) {

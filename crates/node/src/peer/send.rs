@@ -6,6 +6,7 @@ use overlane_core::transaction::{Data, PROOF_TTL_DEFAULT_MS, SignError, VerifyEr
 use overlane_core::{Class, Coded, Did, Fault, StreamKey, TransactionDigest, TxId};
 
 use super::PENDING_SENDS_MAX;
+use super::refs::RESERVED_NAMESPACES;
 
 /// A message to sign and send.
 #[derive(Debug, Clone)]
@@ -87,6 +88,11 @@ pub enum SendError {
     /// The bytes to offer again are no signed payload frame.
     #[error("these are no signed bytes of a message: {0}")]
     NotSigned(VerifyError),
+    /// A namespace that the node keeps for itself.
+    #[error(
+        "namespaces that begin with \"{RESERVED_NAMESPACES}\" are the node's own: choose another"
+    )]
+    ReservedNamespace,
     /// As many sends as may be are on their way.
     #[error("{PENDING_SENDS_MAX} sends are on their way already: wait for one of them")]
     TooManyPending,
@@ -103,6 +109,7 @@ impl Coded for SendError {
             Self::Replay(refusal) => refusal.code(),
             Self::Sign(error) => error.code(),
             Self::NotSigned(_) => "send/not_signed",
+            Self::ReservedNamespace => "send/reserved_namespace",
             Self::TooManyPending => "send/too_many_pending",
             Self::Closed => "node/closed",
         }
@@ -111,7 +118,9 @@ impl Coded for SendError {
     fn fault(&self) -> Fault {
         match self {
             Self::Unreachable { .. } => Fault::Unreachable,
-            Self::ToItself { .. } | Self::NotSigned(_) | Self::Closed => Fault::Usage,
+            Self::ToItself { .. } | Self::NotSigned(_) | Self::ReservedNamespace | Self::Closed => {
+                Fault::Usage
+            }
             Self::Replay(refusal) => refusal.fault(),
             Self::Sign(error) => error.fault(),
             Self::TooManyPending => Fault::RefusedByBound,

@@ -192,7 +192,7 @@ impl Peer {
         }
     }
 
-    fn check_send(&self, destination: Did) -> Result<(), SendError> {
+    pub(super) fn check_send(&self, destination: Did) -> Result<(), SendError> {
         if !self.has_store {
             return Err(replay::Refusal::StorageUnavailable.into());
         }
@@ -294,6 +294,9 @@ impl Peer {
         }
         if let Err(error) = &result {
             count(&mut self.counters.sends_refused, error.code());
+        }
+        if self.is_own_send(id, &result) {
+            return;
         }
         self.effects.push_back(Effect::Sent { id, result });
     }

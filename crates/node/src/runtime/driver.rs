@@ -6,13 +6,16 @@ use std::sync::Arc;
 use bytes::Bytes;
 use overlane_core::ring::{RingAnswer, RingError};
 use overlane_core::{Class, Did};
+use overlane_relay::refs::table::Local;
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 use tokio::time::{Duration, Instant, MissedTickBehavior, interval, sleep_until};
 
 use super::clock::Clock;
+use super::committer::Committed;
 use super::courier::Courier;
 use super::handoff::{BatchDone, stopped};
 use super::identity::Identity;
+use super::references::{Hands, Request};
 use super::supervisor::LinksUp;
 use super::verify::{VERIFY_OUTSTANDING_MAX, Verification, Workers};
 use super::writer::Writer;
@@ -50,6 +53,8 @@ pub(crate) enum Command {
     OfferAnswered(OfferId, Result<Vec<u8>, &'static str>),
     /// A link that the ring wanted could not be had.
     ConnectFailed(Did, &'static str),
+    /// Ask for something about references.
+    References(Box<Request>),
     /// Show the peer as it is.
     Look(Box<dyn FnOnce(&Peer) + Send>),
     /// Sign with another delegatee from now on.
@@ -65,6 +70,8 @@ pub(crate) struct Inbox {
     pub(crate) verified: mpsc::UnboundedReceiver<Verification>,
     pub(crate) batches: mpsc::UnboundedReceiver<BatchDone>,
     pub(crate) taken: mpsc::UnboundedReceiver<Class>,
+    pub(crate) committed: mpsc::UnboundedReceiver<Committed>,
+    pub(crate) dropped: mpsc::UnboundedReceiver<(Local, u32)>,
 }
 
 /// The driver's hands.
@@ -81,6 +88,7 @@ pub(crate) struct Driver {
     pub(crate) courier: Courier,
     pub(crate) questions: BTreeMap<AskId, AskReply>,
     pub(crate) next_ask: u64,
+    pub(crate) refs: Hands,
     pub(crate) replies: BTreeMap<SendId, SendReply>,
     pub(crate) next_send: u64,
     pub(crate) outstanding: usize,
@@ -131,6 +139,8 @@ impl Driver {
                         self.handle_verified(verified);
                     }
                 }
+                Some(done) = inbox.committed.recv() => self.handle_committed(done),
+                Some(dropped) = inbox.dropped.recv() => self.handle_dropped(dropped),
                 Some(class) = inbox.taken.recv() => {
                     self.peer.handle_dispatch_taken(class, self.clock.now());
                 }
@@ -165,6 +175,15 @@ impl Driver {
     fn handle_batch(&mut self, (batch, result): BatchDone) {
         let now = self.clock.now();
         self.peer.handle_batch_done(batch, result, now);
+    }
+
+    fn handle_committed(&mut self, (commit, result): Committed) {
+        self.peer.handle_committed(commit, result, self.clock.now());
+    }
+
+    fn handle_dropped(&mut self, (local, handles): (Local, u32)) {
+        self.refs.dropped(local);
+        self.peer.let_go_of(local, handles, self.clock.now());
     }
 
     fn handle_verified(&mut self, (ticket, result): Verification) {
@@ -221,6 +240,17 @@ impl Driver {
             }
             Command::ConnectFailed(peer, code) => {
                 self.peer.handle_connect_failed(peer, code, now);
+            }
+            Command::References(request) => {
+                let Request {
+                    ask,
+                    service,
+                    holds,
+                    reply,
+                } = *request;
+                let id = self.refs.note(service, reply);
+                self.peer.ask_references(id, ask, now);
+                drop(holds);
             }
             Command::Look(look) => look(&self.peer),
             Command::Rotate(reply) => {
@@ -325,6 +355,12 @@ impl Driver {
                     let _ = reply.send(result);
                 }
             }
+            Effect::Commit(commit) => {
+                if let Err(done) = self.refs.commit(commit) {
+                    self.handle_committed(done);
+                }
+            }
+            Effect::References(effect) => self.refs.do_effect(effect),
             Effect::Event(event) => self.tell(event),
         }
     }
@@ -348,6 +384,7 @@ impl Driver {
         if let Some(writer) = self.writer {
             writer.close().await;
         }
+        self.refs.close().await;
         self.messages.close();
         if let Some(reply) = closing.and_then(|closing| closing.reply) {
             let _ = reply.send(());

@@ -6,11 +6,13 @@
 //! parts is bounded, or bounded by what the peer lets out.
 
 mod clock;
+mod committer;
 mod courier;
 mod driver;
 mod handoff;
 mod identity;
 mod redial;
+mod references;
 mod supervisor;
 mod verify;
 mod writer;
@@ -19,6 +21,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use overlane_relay::refs::Limits;
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, broadcast, mpsc, oneshot, watch};
 
@@ -27,16 +30,22 @@ use crate::error::NodeError;
 use crate::link::{self, LinkConfig, Links};
 use crate::messages::Messages;
 use crate::node::{Node, Parts};
+use crate::peer::refs::References;
 use crate::peer::{PENDING_SENDS_MAX, Peer};
+use crate::refs::Shared;
 
 pub(crate) use clock::Clock;
+pub(crate) use committer::AnyStore;
 pub(crate) use driver::Command;
 pub(crate) use identity::Identity;
+pub(crate) use references::{Given, Request};
 pub use supervisor::PEERS_MAX;
 pub(crate) use supervisor::{LinksUp, Supervisor};
 
+use committer::Committer;
 use courier::Courier;
 use driver::{Driver, Inbox};
+use references::Hands;
 use verify::Workers;
 use writer::Writer;
 
@@ -74,12 +83,29 @@ pub(crate) async fn start(builder: NodeBuilder) -> Result<Node, NodeError> {
         None => (None, None),
     };
     let mut peer = Peer::new(identity.signer(), scan, clock.now());
-    if let Err(refused) = delegate_replay(&mut peer, builder.delegating) {
-        if let Some(writer) = writer {
-            writer.close().await;
+    let (committed_out, committed) = mpsc::unbounded_channel();
+    let begun = match delegate_replay(&mut peer, builder.delegating) {
+        Ok(()) => {
+            carry_references(
+                &mut peer,
+                builder.refs_store,
+                committed_out,
+                &identity,
+                clock,
+            )
+            .await
         }
-        return Err(refused);
-    }
+        Err(refused) => Err(refused),
+    };
+    let committer = match begun {
+        Ok(committer) => committer,
+        Err(refused) => {
+            if let Some(writer) = writer {
+                writer.close().await;
+            }
+            return Err(refused);
+        }
+    };
     for (record, bad) in peer.engine().unrestorable() {
         tracing::warn!(
             %record, %bad,
@@ -101,6 +127,8 @@ pub(crate) async fn start(builder: NodeBuilder) -> Result<Node, NodeError> {
     let (events, _) = broadcast::channel(EVENTS_KEPT_MAX);
     let (up_out, up) = watch::channel(LinksUp::new());
     let supervisor = Supervisor::new(links.clone(), up.clone());
+    let (dropped_out, dropped) = mpsc::unbounded_channel();
+    let refs = Shared::new(dropped_out, commands.downgrade());
     let driver = Driver {
         peer,
         clock,
@@ -114,6 +142,7 @@ pub(crate) async fn start(builder: NodeBuilder) -> Result<Node, NodeError> {
         courier: Courier::new(links.clone(), commands.downgrade()),
         questions: BTreeMap::new(),
         next_ask: 0,
+        refs: Hands::new(Arc::clone(&refs), committer),
         replies: BTreeMap::new(),
         next_send: 0,
         outstanding: 0,
@@ -124,6 +153,8 @@ pub(crate) async fn start(builder: NodeBuilder) -> Result<Node, NodeError> {
         verified,
         batches,
         taken,
+        committed,
+        dropped,
     };
     tokio::spawn(watch_over(
         tokio::spawn(driver.run(inbox)),
@@ -141,10 +172,35 @@ pub(crate) async fn start(builder: NodeBuilder) -> Result<Node, NodeError> {
         sends: Semaphore::new(PENDING_SENDS_MAX),
         messages,
         events,
+        refs,
         up,
         supervisor,
         stop_listening,
     }))
+}
+
+/// Opens what a store of references holds, if there is one.
+async fn carry_references(
+    peer: &mut Peer,
+    store: Option<Box<dyn AnyStore>>,
+    done: mpsc::UnboundedSender<committer::Committed>,
+    identity: &Identity,
+    clock: Clock,
+) -> Result<Option<Committer>, NodeError> {
+    let Some(store) = store else {
+        return Ok(None);
+    };
+    let (committer, rows) = Committer::start(store, done).await?;
+    match References::open(peer.did(), Limits::default(), &rows, clock.now()) {
+        Ok(references) => {
+            peer.carry(references, identity.nonce());
+            Ok(Some(committer))
+        }
+        Err(refused) => {
+            committer.close().await;
+            Err(refused.into())
+        }
+    }
 }
 
 fn delegate_replay(peer: &mut Peer, namespaces: Vec<String>) -> Result<(), NodeError> {

@@ -1,6 +1,8 @@
 //! Many peers on virtual time: simulated links, a store each that crashes, and one seed that
 //! decides every interleaving. Nothing here waits for anything.
 
+#![allow(dead_code, reason = "each test file uses its part of it")]
+
 pub(crate) mod broken;
 pub(crate) mod ring;
 
@@ -17,10 +19,12 @@ use overlane_core::transaction::{Data, Message, Namespace};
 use overlane_core::wire::cbor::to_vec;
 use overlane_core::{Class, Did, NetworkId, TransactionDigest, TxId};
 use overlane_node::link::LinkId;
+use overlane_node::peer::refs::{self, Ask, AskId, References};
 use overlane_node::peer::{
     Delivery, Effect, Event, LaneAnswer, Outgoing, Peer, Receipt, SendError, SendId, VerifyJob,
     VerifyTicket,
 };
+use overlane_relay::refs::Limits;
 use overlane_storage_native::testkit::{MemoryStore, Seeded};
 use zeroize::Zeroizing;
 
@@ -61,6 +65,13 @@ pub(crate) struct SimNode {
     pub(crate) ring: ring::Ring,
     pub(crate) batches: u64,
     next_send: u64,
+    /// What its store of references holds, if it has one.
+    pub(crate) rows: Option<BTreeMap<Vec<u8>, Vec<u8>>>,
+    committing: Option<refs::Commit>,
+    /// What references told its application, in this life.
+    pub(crate) told: Vec<refs::Effect>,
+    next_ask: u64,
+    lives: u8,
 }
 
 /// A message that an application took.
@@ -104,6 +115,7 @@ enum Step {
     Verify(usize, usize),
     Write(usize),
     Take(usize),
+    Commit(usize),
 }
 
 impl Mesh {
@@ -141,6 +153,11 @@ impl Mesh {
                 ring: ring::Ring::default(),
                 batches: 0,
                 next_send: 0,
+                rows: None,
+                committing: None,
+                told: Vec::new(),
+                next_ask: 0,
+                lives: 0,
             });
             mesh.start(index, true);
         }
@@ -170,7 +187,31 @@ impl Mesh {
         for namespace in &node.delegating {
             assert!(peer.delegate_replay(namespace));
         }
+        if let Some(rows) = &node.rows {
+            let rows: Vec<_> = rows.iter().map(|(k, v)| (k.clone(), v.clone())).collect();
+            let references = References::open(node.did, Limits::default(), &rows, now).unwrap();
+            node.lives += 1;
+            peer.carry(references, [node.lives; 32]);
+        }
+        node.told.clear();
         node.peer = Some(peer);
+    }
+
+    /// Gives the node a store of references, and starts it again with it.
+    pub(crate) fn with_references(&mut self, index: usize) {
+        self.nodes[index].rows = Some(BTreeMap::new());
+        self.start(index, true);
+    }
+
+    /// Asks a node about references; what comes of it is among what it is `told`.
+    pub(crate) fn ask_references(&mut self, index: usize, ask: Ask) -> AskId {
+        let now = self.now(index);
+        let node = &mut self.nodes[index];
+        node.next_ask += 1;
+        let id = AskId(node.next_ask);
+        self.peer(index).ask_references(id, ask, now);
+        self.drain(index);
+        id
     }
 
     /// The node loses everything but its store; a batch in flight becomes durable or not.
@@ -180,6 +221,9 @@ impl Mesh {
             && batch_lands
         {
             node.store.write(&batch.changes).unwrap();
+        }
+        if let (Some(commit), true) = (node.committing.take(), batch_lands) {
+            node.commit(&commit);
         }
         node.peer = None;
         node.jobs.clear();
@@ -323,6 +367,7 @@ impl Mesh {
         for (index, node) in self.nodes.iter().enumerate() {
             steps.extend((0..node.jobs.len()).map(|job| Step::Verify(index, job)));
             steps.extend(node.writing.iter().map(|_| Step::Write(index)));
+            steps.extend(node.committing.iter().map(|_| Step::Commit(index)));
             if node.takes && !node.waiting.is_empty() {
                 steps.push(Step::Take(index));
             }
@@ -355,6 +400,14 @@ impl Mesh {
                         }
                         _ => self.batch_done(index, batch.id, written),
                     }
+                }
+            }
+            Step::Commit(index) => {
+                if let Some(commit) = self.nodes[index].committing.take() {
+                    self.nodes[index].commit(&commit);
+                    let now = self.now(index);
+                    self.peer(index).handle_committed(commit.id, Ok(()), now);
+                    self.drain(index);
                 }
             }
             Step::Take(index) => {
@@ -476,6 +529,14 @@ impl Mesh {
                     let told = node.sent.insert(id, result);
                     assert_eq!(told, None, "a send has one result");
                 }
+                Effect::Commit(commit) => {
+                    assert!(
+                        node.committing.is_none(),
+                        "one commit is in flight at a time"
+                    );
+                    node.committing = Some(commit);
+                }
+                Effect::References(told) => node.told.push(told),
                 Effect::Event(event) => node.events.push(event),
             }
         }
@@ -494,6 +555,16 @@ impl SimNode {
     /// Messages dispatched and not taken.
     pub(crate) fn waiting(&self) -> usize {
         self.waiting.len()
+    }
+
+    fn commit(&mut self, commit: &refs::Commit) {
+        let rows = self.rows.as_mut().expect("it has a store of references");
+        for change in &commit.changes {
+            match &change.value {
+                Some(value) => rows.insert(change.key.clone(), value.clone()),
+                None => rows.remove(&change.key),
+            };
+        }
     }
 
     /// Whether a batch is in flight.

@@ -330,6 +330,11 @@ pub(super) const ENTRIES: &[Entry] = &[
         "give a file that `{overlane} send --keep FILE` wrote",
     ),
     entry(
+        "send/reserved_namespace",
+        "The namespace begins as those do that the node keeps for itself.",
+        "choose another: `--namespace NAME`",
+    ),
+    entry(
         "send/to_itself",
         "The destination is this node itself.",
         "give another node's Did",

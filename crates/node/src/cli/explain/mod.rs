@@ -6,6 +6,7 @@ mod links;
 mod local;
 mod mail;
 mod messages;
+mod references;
 mod ring;
 
 use overlane_core::Fault;
@@ -45,6 +46,7 @@ fn entries() -> impl Iterator<Item = &'static Entry> {
         links::ENTRIES,
         mail::ENTRIES,
         messages::ENTRIES,
+        references::ENTRIES,
         ring::ENTRIES,
     ];
     areas.into_iter().flatten()

@@ -127,6 +127,11 @@ impl Tables {
         changes.collect()
     }
 
+    /// Whether there is anything that a store has not been told of.
+    pub fn has_changes(&self) -> bool {
+        self.unsaved.as_ref().is_some_and(|keys| !keys.is_empty())
+    }
+
     fn row(&self, key: Key) -> Option<Vec<u8>> {
         match key {
             Key::Next => Some(to_vec(self.next.get())),

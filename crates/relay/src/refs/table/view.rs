@@ -138,6 +138,20 @@ impl Tables {
         })
     }
 
+    /// The link whose other end an object belongs to, as long as that lasts.
+    pub fn owner(&self, object: LocalObject) -> Option<LinkId> {
+        match self.objects.get(&object)?.owner {
+            Owner::Link(link) => Some(link),
+            Owner::App | Owner::Gone => None,
+        }
+    }
+
+    /// Whether an object is the application's own.
+    pub fn is_own(&self, object: LocalObject) -> bool {
+        let row = self.objects.get(&object);
+        row.is_some_and(|row| row.owner == Owner::App)
+    }
+
     /// What a promise is, if it is known. What it became is told once it may be.
     pub fn promise(&self, promise: LocalPromise) -> Option<PromiseState> {
         let row = self.promises.get(&promise)?;
