@@ -10,6 +10,7 @@ use overlane_relay::refs::store::Store;
 
 use crate::error::NodeError;
 use crate::node::Node;
+use crate::peer::LINKS_DEFAULT_MAX;
 use crate::runtime::{self, AnyStore};
 
 /// Collects what a node is made of; [`spawn`](Self::spawn) starts it.
@@ -23,6 +24,7 @@ pub struct NodeBuilder {
     pub(crate) peers: Vec<String>,
     pub(crate) delegation_ttl_ms: u64,
     pub(crate) delegating: Vec<String>,
+    pub(crate) links_max: usize,
 }
 
 impl NodeBuilder {
@@ -36,6 +38,7 @@ impl NodeBuilder {
             peers: Vec::new(),
             delegation_ttl_ms: overlane_core::identity::DELEGATION_TTL_DEFAULT_MS,
             delegating: Vec::new(),
+            links_max: LINKS_DEFAULT_MAX,
         }
     }
 
@@ -89,6 +92,13 @@ impl NodeBuilder {
     /// A peer to keep a link to, by its URL; dialled again whenever the link is lost.
     pub fn peer(mut self, url: impl Into<String>) -> Self {
         self.peers.push(url.into());
+        self
+    }
+
+    /// Is linked to so many peers at once at most, [`LINKS_DEFAULT_MAX`] unless told otherwise; the others
+    /// are reached through these.
+    pub fn links_max(mut self, links_max: usize) -> Self {
+        self.links_max = links_max;
         self
     }
 

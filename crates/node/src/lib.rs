@@ -22,4 +22,4 @@ pub use node::Node;
 pub use overlay::Pong;
 pub use peer::{Delivery, Event, Receipt, Refusal, SendError};
 pub use runtime::{EVENTS_KEPT_MAX, PEERS_MAX};
-pub use status::{PeerState, PeerStatus, QueueStatus, Status, StoreStatus};
+pub use status::{NeighbourStatus, PeerState, PeerStatus, QueueStatus, Role, Status, StoreStatus};

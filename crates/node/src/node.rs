@@ -17,7 +17,10 @@ use crate::messages::Messages;
 use crate::peer::{Counters, Event, Outgoing, Peer, Receipt, SendError, is_reserved};
 use crate::refs::Shared as SharedRefs;
 use crate::runtime::{Clock, Command, Identity, LinksUp, Supervisor};
-use crate::status::{PeerStatus, QueueStatus, Status, StoreStatus};
+use crate::status::{NeighbourStatus, PeerStatus, QueueStatus, Status, StoreStatus};
+
+/// How long a link of the destination's own is waited for where another leads there.
+const LINK_OF_ITS_OWN: Duration = Duration::from_millis(500);
 
 /// How long an open link may take to reach the driver.
 const UP_WITHIN: Duration = Duration::from_secs(5);
@@ -139,6 +142,19 @@ impl Node {
         linked.await.is_ok()
     }
 
+    /// Waits until some link is up, so that messages to `peer` go somewhere: to it, or into the ring.
+    /// `false` once the node has shut down.
+    pub(crate) async fn reachable(&self, peer: Did) -> bool {
+        let mut up = self.parts().up.clone();
+        let some = up.wait_for(|links| !links.is_empty());
+        if some.await.is_err() {
+            return false;
+        }
+        // A link of its own may be a moment away.
+        let _ = timeout(LINK_OF_ITS_OWN, self.linked(peer)).await;
+        true
+    }
+
     /// Keeps a link to the node at `url` from now on, dialling it again whenever the link is
     /// lost.
     ///
@@ -247,6 +263,7 @@ impl Node {
             delegation_ends_ms: parts.identity.signer().delegation().life().last_ms(),
             links: seen.links,
             peers: self.peers(),
+            neighbours: seen.neighbours,
             queues: seen.queues,
             pending_sends: seen.pending_sends,
             counters: seen.counters,
@@ -344,6 +361,7 @@ impl Drop for Shared {
 struct Seen {
     store: StoreStatus,
     links: Vec<(LinkId, Did)>,
+    neighbours: Vec<NeighbourStatus>,
     queues: Vec<QueueStatus>,
     pending_sends: usize,
     counters: Counters,
@@ -367,6 +385,7 @@ impl Seen {
         Self {
             store,
             links: peer.links().collect(),
+            neighbours: peer.neighbours(),
             queues: queues.map(queue).collect(),
             pending_sends: peer.pending_sends(),
             counters: peer.counters().clone(),

@@ -27,6 +27,8 @@ pub struct Status {
     pub links: Vec<(LinkId, Did)>,
     /// The peers this node keeps a link to.
     pub peers: Vec<PeerStatus>,
+    /// The nodes that its place in the ring needs, the most needed first.
+    pub neighbours: Vec<NeighbourStatus>,
     /// The queues, class by class.
     pub queues: Vec<QueueStatus>,
     /// Sends not yet in a lane.
@@ -39,6 +41,30 @@ pub struct Status {
     pub replay: replay::Counters,
     /// Every bound of replay protection: how full it is, and has been.
     pub bounds: Vec<replay::Bound>,
+}
+
+/// A node that this one's place in the ring needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NeighbourStatus {
+    /// The node.
+    pub did: Did,
+    /// What for.
+    pub role: Role,
+    /// The linked peer that messages to it go by: itself where it is linked.
+    pub next_hop: Option<Did>,
+    /// Why it is not linked, as a code.
+    pub error: Option<&'static str>,
+}
+
+/// What a node is to another in the ring.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// One of the nearest after it.
+    Successor,
+    /// The nearest before it.
+    Predecessor,
+    /// The first at a power of two ahead.
+    Finger,
 }
 
 /// The record store of a node.

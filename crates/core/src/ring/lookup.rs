@@ -53,7 +53,8 @@ impl Ring {
     /// Proves the next finger that is not, or looks the next one up again.
     pub(super) fn look_for_finger(&mut self, again: bool, now_ms: u64) {
         let under_way = |purpose: &Purpose| matches!(purpose, Purpose::Lookup(it) if matches!(it.aim, Aim::Finger(_)));
-        if self.requests.any(under_way) || self.members.first().is_none() {
+        let none = !self.keeps_fingers || self.members.first().is_none();
+        if none || self.requests.any(under_way) {
             return;
         }
         self.fingers.prove_successors(self.members.successors());

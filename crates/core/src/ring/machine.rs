@@ -24,6 +24,8 @@ pub struct RingConfig {
     pub seed: u64,
     /// Successors kept.
     pub successors: usize,
+    /// Whether it keeps fingers.
+    pub fingers: bool,
 }
 
 impl RingConfig {
@@ -32,6 +34,7 @@ impl RingConfig {
         Self {
             seed,
             successors: SUCCESSORS_KEPT,
+            fingers: true,
         }
     }
 }
@@ -89,6 +92,7 @@ pub struct Ring {
     pub(super) linked: BTreeSet<Did>,
     pub(super) members: Members,
     pub(super) fingers: Fingers,
+    pub(super) keeps_fingers: bool,
     /// The slot that was looked up last.
     pub(super) finger: u8,
     pub(super) requests: Requests,
@@ -119,6 +123,7 @@ impl Ring {
             linked: BTreeSet::new(),
             members: Members::new(own, config.successors),
             fingers: Fingers::new(own),
+            keeps_fingers: config.fingers,
             finger: FINGER_SLOTS - 1,
             requests,
             silent: BTreeMap::new(),
@@ -500,7 +505,7 @@ impl Ring {
         let Some(id) = message.answers() else {
             return Ok(());
         };
-        let put_to = |request: &&Request| request.to == from || mutant!(BelievesAnybody);
+        let put_to = |request: &&Request| request.to == from;
         let Some(request) = self.requests.get(id).filter(put_to) else {
             if self.requests.is_late(id, from) {
                 self.counters.late_answers = self.counters.late_answers.saturating_add(1);

@@ -23,6 +23,7 @@ mod place;
 mod requests;
 mod rounds;
 mod route;
+mod ticket;
 mod trace;
 mod wants;
 
@@ -34,4 +35,5 @@ pub use message::{RING_MARKER, RequestId, RingMessage, WhyUnreachable};
 pub use place::{Distance, PLACE_BITS, is_between, is_owned};
 pub use requests::RingAnswer;
 pub use route::{Route, is_progress, route};
+pub use ticket::{NotATicket, TICKET_URL_MAX_BYTES, TICKET_URLS_MAX, Ticket};
 pub use trace::{Path, PathEnd};

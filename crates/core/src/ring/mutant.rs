@@ -21,6 +21,7 @@ macro_rules! mutant {
 pub(super) use variants::{Mutant, is_on, with};
 
 #[cfg(test)]
+#[allow(dead_code, reason = "the explorer that uses them follows")]
 mod variants {
     use std::cell::Cell;
 
@@ -43,8 +44,6 @@ mod variants {
         KeepsADeadPredecessor,
         /// Nearer successors are not asked for.
         SeesNoCandidates,
-        /// Answers count whoever gives them.
-        BelievesAnybody,
     }
 
     thread_local! {
@@ -55,7 +54,6 @@ mod variants {
         ON.get() == Some(mutant)
     }
 
-    #[allow(dead_code, reason = "the explorer that uses it follows")]
     /// Runs `check` on the ring, broken so.
     pub(in crate::ring) fn with<R>(mutant: Mutant, check: impl FnOnce() -> R) -> R {
         ON.set(Some(mutant));

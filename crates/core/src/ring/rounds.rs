@@ -3,7 +3,7 @@
 //! A round asks the first successor for its neighbours, takes its list over, asks whoever it names as a
 //! nearer successor, and tells the one that is first then. Law (asked first): nobody becomes a first
 //! successor but by its own answer, just given, and brings its own list with it. That is what Zave's proof of
-//! the corrected Chord rests on; `explore` checks her invariants in every state of small rings.
+//! the corrected Chord rests on.
 //! Source: protocol decision 7, failure story 23.
 
 use super::bounds::{
@@ -269,7 +269,9 @@ impl Ring {
 
     fn changed(&mut self, now_ms: u64) {
         self.counters.changes = self.counters.changes.saturating_add(1);
-        self.fingers.prove_successors(self.members.successors());
+        if self.keeps_fingers {
+            self.fingers.prove_successors(self.members.successors());
+        }
         self.hurry(now_ms);
         self.want_links(now_ms);
     }

@@ -8,6 +8,8 @@
 //! | `POST /v1/offer_again` with [`OfferAgainRequest`] | [`SendReceipt`] of the bytes offered |
 //! | `GET /v1/peers` | [`PeersReport`] |
 //! | `POST /v1/peers`, `DELETE /v1/peers` with [`PeerRequest`] | [`PeerChanged`] |
+//! | `POST /v1/ping` with [`DestinationRequest`] | [`PingReport`] |
+//! | `POST /v1/route` with [`DestinationRequest`] | [`RouteReport`] |
 //! | `GET /v1/bounds` | [`BoundsReport`] |
 //! | `GET /v1/events` | an [`EventLine`] a line |
 //! | `GET /v1/watch` | the same, and with it the right to take messages while it is read |
@@ -40,7 +42,8 @@ pub use report::verdict_word;
 pub use server::{LocalApi, OpenedStore};
 pub use socket::{LocalListener, bind};
 pub use types::{
-    BoundReport, BoundsReport, Cause, ClassName, EventLine, FaultName, Identity, LaneReport,
-    LinkReport, OfferAgainRequest, PeerChanged, PeerReport, PeerRequest, PeersReport, QueueReport,
-    Refusal, SendReceipt, SendRequest, StatusReport, StoreReport, TakeRequest, TakenMessage,
+    BoundReport, BoundsReport, Cause, ClassName, DestinationRequest, EventLine, FaultName,
+    Identity, LaneReport, LinkReport, NeighbourReport, OfferAgainRequest, PeerChanged, PeerReport,
+    PeerRequest, PeersReport, PingReport, QueueReport, Refusal, RouteReport, SendReceipt,
+    SendRequest, StatusReport, StoreReport, TakeRequest, TakenMessage,
 };

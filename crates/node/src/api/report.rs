@@ -5,15 +5,16 @@ use std::collections::BTreeMap;
 use overlane_core::identity::AccountKey;
 use overlane_core::lane::LaneStatus;
 use overlane_core::replay::{self, Verdict};
-use overlane_core::{Class, Coded};
+use overlane_core::ring::{Path, PathEnd};
+use overlane_core::{Class, Coded, Did};
 
 use super::types::{
-    Cause, ClassName, EventLine, Identity, LaneReport, LinkReport, PeerReport, QueueReport,
-    StatusReport, StoreReport, TakenMessage,
+    Cause, ClassName, EventLine, Identity, LaneReport, LinkReport, NeighbourReport, PeerReport,
+    QueueReport, RouteReport, StatusReport, StoreReport, TakenMessage,
 };
 use crate::link::LinkStatus;
 use crate::peer::Counters;
-use crate::{Delivery, Event, PeerState, PeerStatus, Status, StoreStatus};
+use crate::{Delivery, Event, NeighbourStatus, PeerState, PeerStatus, Role, Status, StoreStatus};
 use overlane_core::transaction::Message;
 
 /// A verdict as it is shown and as programs read it.
@@ -49,6 +50,7 @@ pub(super) fn status(
         store,
         links: links.iter().map(link).collect(),
         peers: status.peers.iter().map(peer).collect(),
+        neighbours: status.neighbours.iter().map(neighbour).collect(),
         queues: queues.collect(),
         pending_sends: status.pending_sends,
         counters: counters(&status.counters),
@@ -91,6 +93,41 @@ pub(super) fn peer(peer: &PeerStatus) -> PeerReport {
         did: peer.did.map(|did| did.to_string()),
         state: state.to_owned(),
         error,
+    }
+}
+
+pub(super) fn neighbour(neighbour: &NeighbourStatus) -> NeighbourReport {
+    let role = match neighbour.role {
+        Role::Successor => "successor",
+        Role::Predecessor => "predecessor",
+        Role::Finger => "finger",
+    };
+    let via = neighbour.next_hop.filter(|&hop| hop != neighbour.did);
+    let link = match (neighbour.next_hop, via) {
+        (None, _) => "none",
+        (Some(_), None) => "direct",
+        (Some(_), Some(_)) => "via",
+    };
+    NeighbourReport {
+        did: neighbour.did.to_string(),
+        role: role.to_owned(),
+        link: link.to_owned(),
+        via: via.map(|via| via.to_string()),
+        error: neighbour.error.map(str::to_owned),
+    }
+}
+
+pub(super) fn route(destination: Did, path: &Path) -> RouteReport {
+    let end = match path.end {
+        PathEnd::Arrives => "arrives",
+        PathEnd::NoRoute => "no_route",
+        PathEnd::Silent => "silent",
+        PathEnd::HopBudget => "hop_budget",
+    };
+    RouteReport {
+        destination: destination.to_string(),
+        hops: path.hops.iter().map(Did::to_string).collect(),
+        end: end.to_owned(),
     }
 }
 
@@ -211,6 +248,7 @@ fn counters(counters: &Counters) -> BTreeMap<String, u64> {
         dispatched,
         unclaimed,
         sent,
+        ring_sent,
         offered_again,
         refused: _,
         links_cut,
@@ -230,6 +268,7 @@ fn counters(counters: &Counters) -> BTreeMap<String, u64> {
         ("dispatched", dispatched),
         ("unclaimed", unclaimed),
         ("sent", sent),
+        ("ring_sent", ring_sent),
         ("offered_again", offered_again),
         ("forwarded", &forwarded),
         ("unreachable", &unreachable),

@@ -16,8 +16,8 @@ use tokio::task::{JoinHandle, spawn_blocking};
 use super::error::ApiError;
 use super::socket::LocalListener;
 use super::types::{
-    BoundReport, BoundsReport, OfferAgainRequest, PeerChanged, PeerReport, PeerRequest,
-    PeersReport, SendReceipt, SendRequest, StatusReport, StoreReport,
+    BoundReport, BoundsReport, DestinationRequest, OfferAgainRequest, PeerChanged, PeerRequest,
+    PeersReport, PingReport, RouteReport, SendReceipt, SendRequest, StatusReport, StoreReport,
 };
 use super::{references, report, streams};
 use crate::home::{Home, peer_url};
@@ -104,6 +104,8 @@ fn router(daemon: Arc<Daemon>) -> Router {
         .route("/v1/bounds", get(bounds))
         .route("/v1/send", post(send))
         .route("/v1/offer_again", post(offer_again))
+        .route("/v1/ping", post(ping))
+        .route("/v1/route", post(route))
         .route("/v1/peers", get(peers).post(add_peer).delete(drop_peer))
         .route(
             "/v1/references",
@@ -178,10 +180,31 @@ async fn offer_again(
     Ok(daemon.receipt(offered))
 }
 
-async fn peers(State(daemon): Shared) -> Json<PeersReport> {
-    let peers = daemon.node.peers();
-    let peers: Vec<PeerReport> = peers.iter().map(report::peer).collect();
-    Json(PeersReport { peers })
+async fn peers(State(daemon): Shared) -> Answer<PeersReport> {
+    let status = daemon.node.status().await?;
+    let neighbours = status.neighbours.iter().map(report::neighbour);
+    Ok(Json(PeersReport {
+        peers: status.peers.iter().map(report::peer).collect(),
+        neighbours: neighbours.collect(),
+    }))
+}
+
+async fn ping(State(daemon): Shared, asked: Asked<DestinationRequest>) -> Answer<PingReport> {
+    let Json(asked) = asked?;
+    let to = destination(&asked.destination)?;
+    let pong = daemon.node.ping(to).await?;
+    Ok(Json(PingReport {
+        did: to.to_string(),
+        hops: pong.hops,
+        round_trip_ms: pong.round_trip_ms,
+    }))
+}
+
+async fn route(State(daemon): Shared, asked: Asked<DestinationRequest>) -> Answer<RouteReport> {
+    let Json(asked) = asked?;
+    let to = destination(&asked.destination)?;
+    let path = daemon.node.way(to).await?;
+    Ok(Json(report::route(to, &path)))
 }
 
 async fn add_peer(State(daemon): Shared, asked: Asked<PeerRequest>) -> Answer<PeerChanged> {
@@ -218,7 +241,7 @@ enum Edit {
 }
 
 impl Daemon {
-    /// Waits until a link to `destination` is up, and at most `wait_ms`. What comes of it the
+    /// Waits until a link leads to `destination`, and at most `wait_ms`. What comes of it the
     /// node says when it is asked to send.
     async fn wait_for(&self, destination: Did, wait_ms: u64) {
         if destination == self.node.did() {
@@ -226,7 +249,7 @@ impl Daemon {
         }
         let wait = Duration::from_millis(wait_ms);
         let mut stopping = self.stopping.clone();
-        let linked = tokio::time::timeout(wait, self.node.linked(destination));
+        let linked = tokio::time::timeout(wait, self.node.reachable(destination));
         tokio::select! {
             _ = linked => {}
             _ = stopping.wait_for(|stopping| *stopping) => {}

@@ -101,6 +101,9 @@ pub struct StatusReport {
     pub links: Vec<LinkReport>,
     /// The nodes it stays linked to.
     pub peers: Vec<PeerReport>,
+    /// The nodes that its place in the ring needs, the most needed first.
+    #[serde(default)]
+    pub neighbours: Vec<NeighbourReport>,
     /// Admitted messages that nobody has taken, by class.
     pub queues: Vec<QueueReport>,
     /// Sends not yet in a lane.
@@ -204,6 +207,54 @@ pub struct PeerReport {
 pub struct PeersReport {
     /// In the order they were added.
     pub peers: Vec<PeerReport>,
+    /// The nodes that this one's place in the ring needs, the most needed first.
+    #[serde(default)]
+    pub neighbours: Vec<NeighbourReport>,
+}
+
+/// A node that this one's place in the ring needs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NeighbourReport {
+    /// The node.
+    pub did: String,
+    /// `successor`, `predecessor` or `finger`.
+    pub role: String,
+    /// `direct`, `via` another node, or `none`.
+    pub link: String,
+    /// The linked node that messages to it go by.
+    pub via: Option<String>,
+    /// Why there is no direct link, as a code.
+    pub error: Option<String>,
+}
+
+/// A node to ask something of.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DestinationRequest {
+    /// 40 hexadecimal digits, or `did:key:z…`.
+    pub destination: String,
+}
+
+/// The answer of a node that was asked whether it is there.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PingReport {
+    /// Who.
+    pub did: String,
+    /// Hops that the question took.
+    pub hops: u8,
+    /// From asking to answer.
+    pub round_trip_ms: u64,
+}
+
+/// The way that messages take.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RouteReport {
+    /// Whom they are for.
+    pub destination: String,
+    /// The hops, the destination included where it is reached.
+    pub hops: Vec<String>,
+    /// `arrives`, `no_route`, `silent` or `hop_budget`.
+    pub end: String,
 }
 
 /// What became of a change to the list of peers.

@@ -67,7 +67,31 @@ pub(super) enum Command {
         after_help = "Example: overlane peer add http://127.0.0.1:7421"
     )]
     Peer(Peer),
-    /// Sign a message, and send it to a linked node
+    /// Print a ticket with which others join this node's ring
+    ///
+    /// A ticket holds this node's Did, where it takes offers, and the network. It is no secret, and
+    /// gives no right.
+    #[command(after_help = "Example: overlane invite --url http://192.0.2.1:7420")]
+    Invite {
+        /// Where others reach this node, if that is not where it listens
+        #[arg(long, value_name = "URL")]
+        url: Option<String>,
+    },
+    /// Join the ring of the node that a ticket is of
+    ///
+    /// This node stays linked to that one, and by way of it finds its own neighbours.
+    #[command(after_help = "Example: overlane join TICKET")]
+    Join {
+        /// What `overlane invite` printed
+        ticket: String,
+    },
+    /// Show the way that messages to a node take, hop by hop; exit code 1 if they do not arrive
+    #[command(after_help = "Example: overlane route 0f1e2d3c4b5a69788796a5b4c3d2e1f00f1e2d3c")]
+    Route {
+        /// The node: 40 hexadecimal digits, or did:key:z…
+        did: String,
+    },
+    /// Sign a message, and send it to any node of the ring
     #[command(after_help = SEND_HELP)]
     Send(Send),
     /// Print messages as they are admitted
@@ -151,7 +175,13 @@ pub(super) enum Peer {
         /// The node's address, as its `overlane run` shows it
         url: String,
     },
-    /// Show the nodes to stay linked to, and how each link is
+    /// Ask a node whether it is there, by way of the ring; shows the time and the hops
+    #[command(after_help = "Example: overlane peer ping 0f1e2d3c4b5a69788796a5b4c3d2e1f00f1e2d3c")]
+    Ping {
+        /// The node: 40 hexadecimal digits, or did:key:z…
+        did: String,
+    },
+    /// Show the nodes to stay linked to, and the neighbours in the ring, and how each link is
     #[command(after_help = "Example: overlane peer list --json")]
     List,
     /// Stay linked to the node at URL no longer, and close the link

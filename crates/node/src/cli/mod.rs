@@ -7,6 +7,7 @@ mod demo;
 mod explain;
 mod identity;
 mod output;
+mod overlay;
 mod peers;
 mod refs;
 mod replay;
@@ -72,6 +73,9 @@ fn run(Cli { global, command }: Cli) -> ExitCode {
         Command::Run(run) => run::run(&home, run, &output),
         Command::Status => status::status(&home, &output),
         Command::Peer(peer) => peers::peer(&home, peer, &output),
+        Command::Invite { url } => overlay::invite(&home, url, &output),
+        Command::Join { ticket } => overlay::join(&home, &ticket, &output),
+        Command::Route { did } => overlay::route(&home, did, &output),
         Command::Send(send) => send::send(&home, send, &output),
         Command::Watch(watch) => watch::watch(&home, &watch, &output),
         Command::Share(asked) => share::share(&home, &asked, &output),

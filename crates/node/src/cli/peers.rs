@@ -5,13 +5,15 @@
 
 use axum::http::Method;
 use overlane_core::Fault;
-use overlane_node::api::{Client, PeerChanged, PeerReport, PeerRequest, PeersReport};
+use overlane_node::api::{
+    Client, NeighbourReport, PeerChanged, PeerReport, PeerRequest, PeersReport,
+};
 use overlane_node::home::{Home, peer_url};
 use serde::Serialize;
 
 use super::args::Peer;
 use super::output::{Done, Failure, Output};
-use super::{ask, only_if_running};
+use super::{ask, only_if_running, overlay};
 
 #[derive(Serialize)]
 struct Changed {
@@ -26,10 +28,11 @@ pub(super) fn peer(home: &Home, peer: Peer, output: &Output) -> Result<Done, Fai
         Peer::Add { url } => add(home, named(&url)?, output),
         Peer::Drop { url } => drop_peer(home, named(&url)?, output),
         Peer::List => list(home, output),
+        Peer::Ping { did } => overlay::ping(home, did, output),
     }
 }
 
-fn named(url: &str) -> Result<String, Failure> {
+pub(super) fn named(url: &str) -> Result<String, Failure> {
     peer_url(url).map_err(|cause| Failure::new("api/bad_peer_url", Fault::Usage, cause))
 }
 
@@ -88,18 +91,43 @@ fn drop_peer(home: &Home, url: String, output: &Output) -> Result<Done, Failure>
 fn list(home: &Home, output: &Output) -> Result<Done, Failure> {
     let client = Client::of(home);
     let answer = ask(async { only_if_running(client.get::<PeersReport>("/v1/peers").await) })?;
-    let peers = match answer {
-        Some(report) => report.peers,
-        None => configured(home)?,
+    let report = match answer {
+        Some(report) => report,
+        None => PeersReport {
+            peers: configured(home)?,
+            neighbours: Vec::new(),
+        },
     };
-    output.answer(&PeersReport { peers }, |report| {
+    output.answer(&report, |report| {
+        let mut lines: Vec<String> = report.peers.iter().map(in_words).collect();
         if report.peers.is_empty() {
-            return format!("no peers; add one: {} peer add URL", output.overlane);
+            lines.push(format!(
+                "no peers; add one: {} peer add URL",
+                output.overlane
+            ));
         }
-        let lines: Vec<String> = report.peers.iter().map(in_words).collect();
+        lines.extend(report.neighbours.iter().map(neighbour_in_words));
         lines.join("\n")
     })?;
     Ok(Done::Yes)
+}
+
+/// A neighbour of the ring, its link, and why there is none.
+pub(super) fn neighbour_in_words(neighbour: &NeighbourReport) -> String {
+    let NeighbourReport {
+        did,
+        role,
+        link,
+        via,
+        error,
+    } = neighbour;
+    let via = via.as_deref().map(|via| format!(" {via}"));
+    let why = error.as_deref().map(|code| format!("  ({code})"));
+    format!(
+        "{did}  {role:<11}  {link}{}{}",
+        via.unwrap_or_default(),
+        why.unwrap_or_default()
+    )
 }
 
 pub(super) fn in_words(peer: &PeerReport) -> String {
@@ -112,13 +140,18 @@ pub(super) fn in_words(peer: &PeerReport) -> String {
     format!("{}{}", line.trim_end(), why.unwrap_or_default())
 }
 
-fn change(
+pub(super) fn change(
     home: &Home,
     method: Method,
     asked: &PeerRequest,
 ) -> Result<Option<PeerChanged>, Failure> {
     let client = Client::of(home);
     ask(async { only_if_running(client.call(method, "/v1/peers", asked).await) })
+}
+
+/// Adds a peer to the configuration, for the next `run`; whether it was none before.
+pub(super) fn add_without_daemon(home: &Home, url: &str) -> Result<bool, Failure> {
+    Ok(without_daemon(home, url, Home::add_peer)?.changed.changed)
 }
 
 fn without_daemon(

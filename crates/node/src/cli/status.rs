@@ -28,6 +28,7 @@ fn in_words(report: &StatusReport) -> String {
         store,
         links,
         peers,
+        neighbours,
         queues,
         pending_sends,
         counters,
@@ -89,6 +90,10 @@ fn in_words(report: &StatusReport) -> String {
     text += &format!("\n\npeers: {}", peers.len());
     for peer in peers {
         text += &format!("\n  {}", peers::in_words(peer));
+    }
+    text += &format!("\n\nring neighbours: {}", neighbours.len());
+    for neighbour in neighbours {
+        text += &format!("\n  {}", peers::neighbour_in_words(neighbour));
     }
     text += "\n\nadmitted and not taken:";
     for queue in queues {

@@ -14,6 +14,8 @@ pub struct Counters {
     pub unclaimed: u64,
     /// Messages signed and put in a lane.
     pub sent: u64,
+    /// Control messages of the ring signed and put in a lane.
+    pub ring_sent: u64,
     /// Signed messages put in a lane again.
     pub offered_again: u64,
     /// Messages of others that were passed on, by class.

@@ -177,8 +177,8 @@ impl Peer {
         let class = lane.1;
         match outcome {
             Outcome::Admitted(admitted) => {
-                self.tell_admitted(&admitted);
                 if !self.is_for_ring(&admitted) {
+                    self.tell_admitted(&admitted);
                     let Some(admitted) = self.keep_from_application(admitted, now) else {
                         return;
                     };

@@ -10,6 +10,7 @@ use overlane_core::{Class, Coded, Did, StreamKey};
 
 use super::counters::count;
 use super::outbound::{FORWARDED, LaneKey, OutKey, Paced, Placing};
+use super::ring::is_own;
 use super::{
     Effect, LaneAnswer, Now, Outgoing, Peer, Receipt, Released, SendError, SendId, Staged,
 };
@@ -75,6 +76,7 @@ impl Peer {
             self.was_forwarded(class);
         } else {
             let counter = match placing.paced {
+                _ if is_own(placing.id) => &mut self.counters.ring_sent,
                 Some(_) => &mut self.counters.sent,
                 None => &mut self.counters.offered_again,
             };

@@ -8,7 +8,7 @@ use overlane_core::ring::{RingAnswer, RingError};
 use overlane_core::{Class, Did};
 use overlane_relay::refs::table::Local;
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
-use tokio::time::{Duration, Instant, MissedTickBehavior, interval, sleep_until};
+use tokio::time::{Duration, Instant, MissedTickBehavior, interval, sleep, sleep_until};
 
 use super::clock::Clock;
 use super::committer::Committed;
@@ -29,6 +29,9 @@ use crate::peer::{
 
 /// How often it is looked whether the delegatee is due for rotation.
 const ROTATION_CHECK: Duration = Duration::from_secs(60);
+
+/// How long the word that this node leaves the ring may take to its lanes.
+const LEAVE_WITHIN: Duration = Duration::from_millis(100);
 
 /// The reply to a send.
 pub(crate) type SendReply = oneshot::Sender<Result<Receipt, SendError>>;
@@ -107,6 +110,8 @@ impl Closing {
         let links_handle = links.clone();
         let (down, links) = oneshot::channel();
         tokio::spawn(async move {
+            // The neighbours are told first.
+            sleep(LEAVE_WITHIN).await;
             links_handle.shutdown().await;
             let _ = down.send(());
         });
@@ -154,6 +159,7 @@ impl Driver {
                     }
                     match command {
                         Some(Command::Shutdown(reply)) => {
+                            self.peer.leave_ring(self.clock.now());
                             closing = Some(Closing::begin(&self.links, Some(reply)));
                         }
                         Some(command) => self.handle_command(command),
@@ -199,8 +205,13 @@ impl Driver {
                 peer,
                 witness,
                 leaving,
+                dialed_url,
                 ..
             } => {
+                if dialed_url.is_some() {
+                    // Somebody wished for it: it is not given up for others.
+                    self.peer.pin(peer);
+                }
                 let witness_ms = witness.map(|witness| witness.at_ms(Instant::now()));
                 self.peer.handle_link_up(link, peer, witness_ms, now);
                 if leaving {
@@ -211,7 +222,8 @@ impl Driver {
                 self.peer.handle_frame(link, class, &bytes, now);
             }
             LinkEvent::Room { link, class } => self.peer.handle_lane_room(link, class),
-            LinkEvent::Down { link, reason, .. } => {
+            LinkEvent::Down { link, peer, reason } => {
+                self.peer.unpin(peer);
                 self.peer.handle_link_down(link, &reason.to_string(), now);
             }
         }

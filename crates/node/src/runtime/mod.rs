@@ -106,6 +106,8 @@ pub(crate) async fn start(builder: NodeBuilder) -> Result<Node, NodeError> {
             return Err(refused);
         }
     };
+    peer.set_links_max(builder.links_max);
+    peer.join_ring(identity.nonce(), clock.now());
     for (record, bad) in peer.engine().unrestorable() {
         tracing::warn!(
             %record, %bad,
@@ -113,7 +115,11 @@ pub(crate) async fn start(builder: NodeBuilder) -> Result<Node, NodeError> {
         );
     }
 
-    let (links, link_events) = Links::start(LinkConfig::default(), Arc::clone(&identity) as _);
+    let link_config = LinkConfig {
+        peers_max: builder.links_max,
+        ..LinkConfig::default()
+    };
+    let (links, link_events) = Links::start(link_config, Arc::clone(&identity) as _);
     let (stop_listening, url) = match listener {
         Some((listener, address)) => {
             let stop = serve(listener, link::signal::router(links.clone()));

@@ -1,5 +1,10 @@
 //! The ring's part of a mesh: links made by signed offers that others carry, questions and answers.
 
+#![allow(
+    dead_code,
+    reason = "a mesh serves several tests, each with its part of it"
+)]
+
 use std::collections::BTreeMap;
 
 use overlane_core::Did;

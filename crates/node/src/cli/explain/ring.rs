@@ -79,6 +79,26 @@ pub(super) const ENTRIES: &[Entry] = &[
         THEIRS,
     ),
     entry(
+        "ticket/malformed",
+        "The text is no ticket, or not all of one.",
+        "copy the whole word that `overlane invite` prints",
+    ),
+    entry(
+        "ticket/no_url",
+        "This node takes no offers, so nobody can join by it.",
+        "give the URL where others reach it: `{overlane} invite --url URL`",
+    ),
+    entry(
+        "ticket/other_network",
+        "The ticket is for another network than this node's.",
+        NOTHING,
+    ),
+    entry(
+        "ticket/own",
+        "The ticket leads to this node itself.",
+        "give it to another node",
+    ),
+    entry(
         "route/unknown_report",
         "A node reports a message that this one did not send, or not lately.",
         THEIRS,

@@ -19,6 +19,7 @@ use overlane_core::Did;
 use overlane_core::ring::{RequestId, Ring, RingConfig, Route, route};
 
 use super::{Now, Peer};
+use crate::status::{NeighbourStatus, Role};
 
 pub use asks::{Ask, AskId, OFFERS_MAX, OfferId};
 pub use control::OWN_SENDS_MAX;
@@ -89,6 +90,28 @@ impl Peer {
     /// Peers that the ring needs and could not be linked to, with the code of the last failure.
     pub fn link_failures(&self) -> impl Iterator<Item = (Did, &'static str)> {
         self.ring.failures.iter().map(|(&peer, &code)| (peer, code))
+    }
+
+    /// The nodes that this one's place in the ring needs, the most needed first, and how each is
+    /// reached.
+    pub fn neighbours(&self) -> Vec<NeighbourStatus> {
+        let Some(ring) = &self.ring.ring else {
+            return Vec::new();
+        };
+        let members = ring.members();
+        let status = |did: Did| NeighbourStatus {
+            did,
+            role: if members.successors().contains(&did) {
+                Role::Successor
+            } else if members.predecessor() == Some(did) {
+                Role::Predecessor
+            } else {
+                Role::Finger
+            },
+            next_hop: self.route(did).next_hop(),
+            error: self.ring.failures.get(&did).copied(),
+        };
+        ring.needs().into_iter().map(status).collect()
     }
 
     /// Where a message for `destination` goes from here.

@@ -82,8 +82,13 @@ impl Peer {
             }
             _ => true,
         };
-        if !of_request || origin == self.did || self.ring.ring.is_none() {
+        if !of_request || self.ring.ring.is_none() {
             return;
+        }
+        if origin == self.did {
+            // It came back here, and ends here: nobody else tells.
+            let told = self.take_report(origin, digest, destination, why, now);
+            return told.unwrap_or_default();
         }
         let paced = self.ring.reports.pace.take(&REPORTS, 1, now.steady_ms);
         if paced.is_err() {

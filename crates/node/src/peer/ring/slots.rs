@@ -10,6 +10,7 @@ use overlane_core::ring::bounds::CONNECTIONS_MAX;
 use overlane_core::ring::is_between;
 
 use super::super::{Effect, Peer};
+use super::RingPart;
 use crate::link::config::PEERS_DEFAULT_MAX;
 
 /// Peers that a node of the default profile is linked to at once.
@@ -20,7 +21,22 @@ pub const RING_RESERVE: usize = 8;
 
 const _: () = assert!(RING_RESERVE < LINKS_DEFAULT_MAX && LINKS_DEFAULT_MAX <= CONNECTIONS_MAX);
 
+impl RingPart {
+    /// Places for links that the ring need not need: all where there are too few to set some apart.
+    fn places_for_anybody(&self) -> usize {
+        match self.links_max.checked_sub(RING_RESERVE) {
+            None | Some(0) => self.links_max,
+            Some(places) => places,
+        }
+    }
+}
+
 impl Peer {
+    /// Is linked to so many peers at most; no more than there are connection slots.
+    pub fn set_links_max(&mut self, links_max: usize) {
+        self.ring.links_max = links_max.min(CONNECTIONS_MAX);
+    }
+
     /// Links to this peer are the user's own wish: they are not given up for others.
     pub fn pin(&mut self, peer: Did) {
         self.ring.pinned.insert(peer);
@@ -35,7 +51,7 @@ impl Peer {
     /// needs it.
     pub(super) fn has_place_for(&self, peer: Did) -> bool {
         let linked = &self.ring.linked;
-        if linked.contains(&peer) || linked.len() < self.ring.links_max - RING_RESERVE {
+        if linked.contains(&peer) || linked.len() < self.ring.places_for_anybody() {
             return true;
         }
         self.is_needed(peer) || self.would_be_neighbour(peer)
@@ -44,7 +60,7 @@ impl Peer {
     /// A link to `newcomer` came up: where the places for anybody are passed, one that nobody needs is
     /// closed, the one linked longest first, the newcomer last.
     pub(super) fn make_room(&mut self, newcomer: Did) {
-        if self.ring.linked.len() <= self.ring.links_max - RING_RESERVE {
+        if self.ring.linked.len() <= self.ring.places_for_anybody() {
             return;
         }
         let spare = |peer: &Did| !self.is_needed(*peer) && !self.ring.pinned.contains(peer);

@@ -1,0 +1,190 @@
+//! The ring: hops in a simulated ring of 1,024 nodes, 10 % joining at once, and what passing a message on
+//! costs beside verifying it. `cargo bench -p overlane-benches --bench ring`.
+
+#![allow(
+    missing_docs,
+    clippy::expect_used,
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::cast_precision_loss,
+    reason = "a measuring program stops by panicking"
+)]
+
+#[path = "../../crates/core/tests/ring/world.rs"]
+mod world;
+
+use std::hint::black_box;
+use std::time::Instant;
+
+use overlane_core::Did;
+use overlane_core::identity::{
+    Account, DELEGATION_TTL_DEFAULT_MS, Delegatee, Delegation, Life, Signer, VerifyContext,
+};
+use overlane_core::transaction::{
+    Draft, HOP_BUDGET_MAX, Message, Namespace, Payload, RelayFields, Transaction,
+};
+use overlane_core::{NetworkId, TxId};
+use world::World;
+use zeroize::Zeroizing;
+
+const NODES: usize = 1_024;
+const PAIRS: usize = 20_000;
+const NOW_MS: u64 = 1_900_000_000_000;
+
+fn main() {
+    if std::env::args().any(|arg| arg == "--test") {
+        return;
+    }
+    simulated_ring();
+    forwarding();
+}
+
+fn simulated_ring() {
+    let started = Instant::now();
+    let mut world = World::new(7);
+    let mut dids: Vec<Did> = Vec::new();
+    for _ in 0..NODES {
+        let did = world.chance.did();
+        let contact = (!dids.is_empty()).then(|| dids[pick(&mut world, dids.len())]);
+        world.join(did, contact);
+        dids.push(did);
+        world.run(250);
+    }
+    let settled = world.settle(1_800_000);
+    println!("{NODES} nodes joined one by one; settled {settled:?} ms after the last");
+    world.run(600_000);
+    hops(&mut world, "settled");
+    let links: usize = world.nodes.values().map(|ring| ring.linked().len()).sum();
+    let most = world.nodes.values().map(|ring| ring.linked().len()).max();
+    println!(
+        "links a node: {:.1}, most {most:?}",
+        links as f64 / NODES as f64
+    );
+
+    let before = world.sent;
+    world.run(900_000);
+    let messages = (world.sent.messages - before.messages) as f64;
+    println!(
+        "at rest: {:.1} control messages a node a minute",
+        messages / NODES as f64 / 15.0
+    );
+
+    for _ in 0..NODES / 10 {
+        let did = world.chance.did();
+        let contact = dids[pick(&mut world, dids.len())];
+        world.join(did, Some(contact));
+    }
+    let settled = world.settle(1_800_000);
+    println!("{} more at once: settled after {settled:?} ms", NODES / 10);
+    world.run(600_000);
+    hops(&mut world, "after the joins");
+    println!("simulated in {:.1} s", started.elapsed().as_secs_f64());
+}
+
+fn pick(world: &mut World, bound: usize) -> usize {
+    usize::try_from(world.chance.next() % bound as u64).unwrap()
+}
+
+fn hops(world: &mut World, when: &str) {
+    let all: Vec<Did> = world.nodes.keys().copied().collect();
+    let (mut sum, mut most, mut lost) = (0_u64, 0, 0);
+    for _ in 0..PAIRS {
+        let (from, to) = (pick(world, all.len()), pick(world, all.len()));
+        match world.hops(all[from], all[to]) {
+            Some(hops) => {
+                sum += u64::from(hops);
+                most = most.max(hops);
+            }
+            None => lost += 1,
+        }
+    }
+    let mean = sum as f64 / PAIRS as f64;
+    let bound = 0.5 * (all.len() as f64).log2() + 1.0;
+    println!(
+        "{when}: mean hops {mean:.2} (bound {bound:.2}), most {most}, not delivered {lost} of {PAIRS}"
+    );
+}
+
+fn signer(number: u8) -> Signer {
+    let account = Account::ed25519(Zeroizing::new([number; 32])).unwrap();
+    let delegatee = Delegatee::from_seed(Zeroizing::new([number + 100; 32]));
+    let life = Life {
+        issued_ms: NOW_MS,
+        ttl_ms: DELEGATION_TTL_DEFAULT_MS,
+    };
+    let network = NetworkId(7);
+    let context = VerifyContext {
+        network,
+        now_ms: NOW_MS,
+    };
+    let delegation = Delegation::issue(&account, &delegatee, network, life).unwrap();
+    Signer::new(delegatee, delegation.verify(&context).unwrap()).unwrap()
+}
+
+/// Beside verification, passing on is a signature and the writing of a frame.
+fn forwarding() {
+    const ROUNDS: u32 = 4_000;
+    let (origin, hop, relay) = (signer(1), signer(2), signer(3));
+    let context = VerifyContext {
+        network: NetworkId(7),
+        now_ms: NOW_MS,
+    };
+    let life = Life {
+        issued_ms: NOW_MS,
+        ttl_ms: 600_000,
+    };
+    for bytes in [100, 1_024, 16_384] {
+        let body = vec![7; bytes];
+        let draft = Draft {
+            destination: signer(4).did(),
+            tx_id: TxId([1; 16]),
+            sequence: 1,
+            message: Message::Application {
+                namespace: Namespace::new("bench").unwrap(),
+                body: &body,
+            },
+            life,
+        };
+        let fields = RelayFields {
+            hop_budget: HOP_BUDGET_MAX,
+            ..RelayFields::direct(relay.did())
+        };
+        let transaction = Transaction::sign(&draft, &origin).unwrap();
+        let payload = Payload::carry(transaction, fields, &hop, life).unwrap();
+        let frame = payload.to_frame(|_| false);
+        let known = payload.verify(&context).unwrap();
+        let (origin_known, hop_known) = (known.origin_delegation(), known.hop_delegation());
+        let read = || {
+            let mut payload = Payload::from_frame(&frame).unwrap();
+            payload
+                .resolve(|named| {
+                    [origin_known, hop_known]
+                        .into_iter()
+                        .find(|of| of.digest() == named.digest())
+                        .cloned()
+                })
+                .unwrap();
+            payload.verify(&context).unwrap()
+        };
+        let time = |each: &dyn Fn()| {
+            let best = (0..5).map(|_| {
+                let started = Instant::now();
+                (0..ROUNDS / 5).for_each(|_| each());
+                started.elapsed().as_secs_f64() / f64::from(ROUNDS / 5)
+            });
+            best.fold(f64::INFINITY, f64::min)
+        };
+        let verify = time(&|| drop(black_box(read())));
+        let forward = time(&|| {
+            let transaction = read().into_payload().into_transaction();
+            let payload = Payload::carry(transaction, fields, &relay, life).unwrap();
+            black_box(payload.to_frame(|_| true));
+        });
+        println!(
+            "{bytes} B: verification {:.1} us, verification and passing on {:.1} us: {:.2} times (bound 1.3)",
+            verify * 1e6,
+            forward * 1e6,
+            forward / verify
+        );
+    }
+}

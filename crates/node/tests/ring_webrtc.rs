@@ -1,0 +1,151 @@
+//! Rings of whole nodes over real WebRTC on loopback. Nothing here waits by the clock.
+
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test fails by panicking"
+)]
+
+use std::net::SocketAddr;
+
+use overlane_core::identity::Account;
+use overlane_core::ring::PathEnd;
+use overlane_core::transaction::{Message, Namespace};
+use overlane_core::{Coded, Did};
+use overlane_node::{Event, Node, NodeBuilder};
+use overlane_storage_native::testkit::MemoryStore;
+use zeroize::Zeroizing;
+
+fn builder(number: u8) -> NodeBuilder {
+    let account = Account::ed25519(Zeroizing::new([number; 32])).expect("an account");
+    Node::builder()
+        .account(account)
+        .store(Box::new(MemoryStore::new()))
+}
+
+fn message(body: &[u8]) -> Message<'_> {
+    Message::Application {
+        namespace: Namespace::new("test").expect("a namespace"),
+        body,
+    }
+}
+
+/// Pings until an answer comes: the ring is there for it once it has settled.
+async fn reaches(from: &Node, to: Did) -> u8 {
+    loop {
+        match from.ping(to).await {
+            Ok(pong) => return pong.hops,
+            // Each try waits for an answer or for a report of a node on the way.
+            Err(error) => assert!(
+                [
+                    "ring/no_answer",
+                    "route/destination_unreachable",
+                    "send/unreachable"
+                ]
+                .contains(&error.code()),
+                "{error}"
+            ),
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+async fn sends(from: &Node, to: &Node, body: &[u8]) {
+    from.send(to.did(), message(body)).await.expect("sent");
+    let taken = to.messages().next().await.expect("a message");
+    assert_eq!(taken.item().origin(), from.did());
+    assert_eq!(taken.item().message().body(), body);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn five_nodes_reach_each_other_through_a_middle_that_all_are_linked_to() {
+    let middle = builder(1).spawn().await.expect("a node");
+    let url = middle.url().expect("a URL").to_owned();
+    let mut nodes = Vec::new();
+    for number in 2..=6 {
+        // One link, and the middle has it.
+        let node = builder(number).links_max(1).peer(url.clone());
+        nodes.push(node.spawn().await.expect("a node"));
+    }
+    for node in &nodes {
+        assert!(node.linked(middle.did()).await);
+    }
+    for from in &nodes {
+        for to in nodes.iter().filter(|to| to.did() != from.did()) {
+            assert_eq!(reaches(from, to.did()).await, 2);
+            sends(from, to, from.did().to_string().as_bytes()).await;
+        }
+    }
+    let path = nodes[0].way(nodes[1].did()).await.expect("a way");
+    assert_eq!(path.hops, [middle.did(), nodes[1].did()]);
+    assert_eq!(path.end, PathEnd::Arrives);
+    let status = middle.status().await.expect("its status");
+    assert!(status.counters.forwarded.values().sum::<u64>() >= 20);
+    assert!(status.counters.links_cut.is_empty());
+    for node in nodes.iter().chain([&middle]) {
+        node.shutdown().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_for_nobody_is_reported_to_its_sender() {
+    let here = builder(1).spawn().await.expect("a node");
+    let there = builder(2).peer(here.url().expect("a URL")).spawn().await;
+    let there = there.expect("a node");
+    assert!(here.linked(there.did()).await);
+    let mut events = here.events();
+    let nobody = Did([0x5a; 20]);
+    let sent = here.send(nobody, message(b"anybody?")).await.expect("sent");
+    loop {
+        if let Event::Unreachable {
+            digest, reporter, ..
+        } = events.recv().await.expect("an event")
+        {
+            assert_eq!(digest, sent.digest);
+            assert!([here.did(), there.did()].contains(&reporter));
+            break;
+        }
+    }
+    here.shutdown().await;
+    there.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn three_nodes_that_lose_their_bootstrap_stay_a_ring_and_find_it_again_s22() {
+    let seed = builder(1).spawn().await.expect("a node");
+    let url = seed.url().expect("a URL").to_owned();
+    let address: SocketAddr = url
+        .trim_start_matches("http://")
+        .parse()
+        .expect("an address");
+    let mut nodes = Vec::new();
+    for number in 2..=4 {
+        let node = builder(number).peer(url.clone()).spawn().await;
+        nodes.push(node.expect("a node"));
+    }
+    // By way of the first they find each other, and are linked.
+    for from in &nodes {
+        for to in nodes.iter().filter(|to| to.did() != from.did()) {
+            assert!(from.linked(to.did()).await);
+        }
+    }
+    seed.shutdown().await;
+    for from in &nodes {
+        for to in nodes.iter().filter(|to| to.did() != from.did()) {
+            assert_eq!(reaches(from, to.did()).await, 1);
+        }
+    }
+    sends(&nodes[0], &nodes[2], b"without it").await;
+    // It comes back where it was, and knows nobody.
+    let again = builder(1).listen(address).spawn().await.expect("a node");
+    for node in &nodes {
+        assert!(node.linked(again.did()).await);
+        assert!(reaches(node, again.did()).await >= 1);
+    }
+    sends(&again, &nodes[1], b"again").await;
+    for node in nodes.iter().chain([&again]) {
+        node.shutdown().await;
+    }
+}
