@@ -13,6 +13,8 @@ pub mod peer;
 pub mod refs;
 mod runtime;
 pub mod share;
+#[cfg(feature = "sim")]
+pub mod sim;
 mod status;
 
 pub use builder::NodeBuilder;

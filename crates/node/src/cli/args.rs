@@ -134,6 +134,14 @@ pub(super) enum Command {
     /// Three nodes in one process show every verdict over real WebRTC on loopback
     #[command(after_help = "Example: overlane demo --json")]
     Demo,
+    /// Run many nodes of this program on a virtual clock, network and disk, and check every law
+    ///
+    /// The nodes run the code that a daemon runs; a seed decides everything else and replays
+    /// exactly. Faults come for the minutes asked for; then everything heals, and what is sent
+    /// from then on must arrive. Exit code 1 if any law did not hold.
+    #[cfg(feature = "sim")]
+    #[command(after_help = SIM_HELP)]
+    Sim(Sim),
 }
 
 const SEND_HELP: &str = "\
@@ -143,6 +151,44 @@ Example: overlane send 0f1e2d3c4b5a69788796a5b4c3d2e1f00f1e2d3c \"hello\"
          overlane send DID --file notes.txt --namespace notes
          overlane send DID \"hello\" --keep signed.bin    keep the signed bytes,
          overlane send --signed signed.bin              and offer them again: a replay";
+
+#[cfg(feature = "sim")]
+const SIM_HELP: &str = "\
+Example: overlane sim --nodes 16 --minutes 10 --seed 7
+         overlane sim --nodes 64 --minutes 10 --seed 7 --faults churn,loss,partition --json
+         overlane sim --seed 1 --seeds 400              seeds 1 to 400, a line each
+         overlane sim --seed 7 --trace 2>trace.txt      everything that happens, a line each
+         overlane sim --seed 7 --broken early-release   a broken part, which must be noticed";
+
+#[cfg(feature = "sim")]
+#[derive(Debug, Args)]
+pub(super) struct Sim {
+    /// How many nodes
+    #[arg(long, value_name = "NUMBER", default_value_t = 16)]
+    pub(super) nodes: usize,
+    /// How many simulated minutes with faults
+    #[arg(long, value_name = "NUMBER", default_value_t = 10)]
+    pub(super) minutes: u64,
+    /// What everything is drawn from
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    pub(super) seed: u64,
+    /// So many seeds, one after the other, from --seed on
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    pub(super) seeds: u64,
+    /// What goes wrong: all, none, or some of churn, crash, loss, partition, stall, disk, clock and
+    /// duplicate, with commas between
+    #[arg(long, value_name = "FAULTS", default_value = "all")]
+    pub(super) faults: overlane_node::sim::Faults,
+    /// Messages that each node sends in a simulated minute, on average
+    #[arg(long, value_name = "NUMBER", default_value_t = 30)]
+    pub(super) messages: u64,
+    /// Break one part on purpose; an unknown name shows them all
+    #[arg(long, value_name = "NAME")]
+    pub(super) broken: Option<overlane_node::sim::Broken>,
+    /// Tell everything that happens on standard error
+    #[arg(long)]
+    pub(super) trace: bool,
+}
 
 #[derive(Debug, Args)]
 pub(super) struct Init {

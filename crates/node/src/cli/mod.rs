@@ -14,6 +14,8 @@ mod replay;
 mod run;
 mod send;
 mod share;
+#[cfg(feature = "sim")]
+mod sim;
 mod status;
 mod watch;
 
@@ -48,6 +50,8 @@ fn run(Cli { global, command }: Cli) -> ExitCode {
     // What needs no home does without one.
     match &command {
         Command::Demo => return output.end(demo::demo(&output)),
+        #[cfg(feature = "sim")]
+        Command::Sim(asked) => return output.end(sim::sim(asked, &output)),
         Command::Explain(asked) => return output.end(explain::explain(asked, &output)),
         Command::Replay(Replay::Forks(Forks {
             check: Some(CheckForks::Verify { file }),
@@ -85,6 +89,8 @@ fn run(Cli { global, command }: Cli) -> ExitCode {
         Command::Bounds => bounds::bounds(&home, &output),
         Command::Explain(asked) => explain::explain(&asked, &output),
         Command::Demo => demo::demo(&output),
+        #[cfg(feature = "sim")]
+        Command::Sim(asked) => sim::sim(&asked, &output),
     };
     output.end(ended)
 }

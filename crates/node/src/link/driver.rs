@@ -27,6 +27,7 @@ use super::error::DownReason;
 use super::id::LinkId;
 use super::links::{ClockWitness, LinkEvent, Shared, Stopping};
 use super::queued::{Queued, Share};
+use super::registry::Handle;
 use super::transport::{Transport, TransportError, TransportEvent};
 
 /// Transport events that are taken in a row before the session is asked what it wants.
@@ -109,21 +110,6 @@ impl Link {
         self.wake.notify_one();
     }
 
-    /// As [`Self::close`], for a reason of this node's own.
-    pub(super) fn end(&self, reason: DownReason) {
-        lock(&self.fate).get_or_insert(reason);
-        self.close();
-    }
-
-    /// Ends the link at once, without a word to the peer: nothing more is sent or heard.
-    pub(super) fn cut(&self, reason: DownReason) {
-        let now_ms = self.now_ms();
-        let words = reason.to_string();
-        lock(&self.fate).replace(reason);
-        self.session().handle_transport_closed(words, now_ms);
-        self.wake.notify_one();
-    }
-
     /// Whether nothing was heard of the other side for a while: what it takes may be lost.
     pub(super) fn is_disturbed(&self) -> bool {
         self.disturbed.load(Ordering::Relaxed)
@@ -146,6 +132,23 @@ impl Link {
 
     fn now_ms(&self) -> u64 {
         u64::try_from(self.epoch.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+}
+
+impl Handle for Arc<Link> {
+    /// As [`Link::close`], for a reason of this node's own.
+    fn end(&self, reason: DownReason) {
+        lock(&self.fate).get_or_insert(reason);
+        self.close();
+    }
+
+    /// Ends the link at once, without a word to the peer: nothing more is sent or heard.
+    fn cut(&self, reason: DownReason) {
+        let now_ms = self.now_ms();
+        let words = reason.to_string();
+        lock(&self.fate).replace(reason);
+        self.session().handle_transport_closed(words, now_ms);
+        self.wake.notify_one();
     }
 }
 

@@ -316,7 +316,7 @@ impl Links {
         opened: Opened,
     ) -> Result<oneshot::Receiver<Result<(), DownReason>>, LinkError> {
         let Opened { transport, events } = opened;
-        let attached = lock(&self.shared.registry).attach(place.id, Arc::clone(&link));
+        let attached = lock(&self.shared.registry).attach(place.id, link.peer, Arc::clone(&link));
         if let Err(error) = attached {
             transport.close().await;
             return Err(error);

@@ -130,7 +130,7 @@ pub struct LinkStatus {
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) config: LinkConfig,
-    pub(super) registry: Mutex<Registry>,
+    pub(super) registry: Mutex<Registry<Arc<Link>>>,
     pub(super) events: mpsc::Sender<LinkEvent>,
     pub(super) held: Held,
     pub(super) identity: Arc<dyn LinkIdentity>,

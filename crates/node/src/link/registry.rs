@@ -5,19 +5,26 @@
 //! peers begin ([`Source`]).
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use overlane_core::Did;
 use overlane_core::signal::Source;
 
-use super::driver::Link;
 use super::error::{DownReason, LinkError};
 use super::id::LinkId;
 use super::rule::Mark;
 
+/// A running link, as far as the registry needs one.
+pub(crate) trait Handle: Clone {
+    /// Ends it in order, for a reason of this node's own.
+    fn end(&self, reason: DownReason);
+
+    /// Ends it at once.
+    fn cut(&self, reason: DownReason);
+}
+
 /// How far a link came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Stage {
+pub(crate) enum Stage {
     /// Its session is not open.
     Opening,
     /// Its session is open.
@@ -28,7 +35,7 @@ pub(super) enum Stage {
 
 /// Who began a handshake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Direction {
+pub(crate) enum Direction {
     /// This node offered.
     Outbound,
     /// The peer offered, from there.
@@ -46,15 +53,15 @@ impl Direction {
 }
 
 #[derive(Debug)]
-struct Entry {
+struct Entry<H> {
     direction: Direction,
     stage: Stage,
     peer: Option<(Did, Mark)>,
     /// There once the session runs.
-    link: Option<Arc<Link>>,
+    link: Option<H>,
 }
 
-impl Entry {
+impl<H: Handle> Entry<H> {
     fn end(&mut self, reason: DownReason) {
         self.stage = Stage::Leaving;
         if let Some(link) = &self.link {
@@ -65,16 +72,16 @@ impl Entry {
 
 /// All links of a node that have a socket.
 #[derive(Debug)]
-pub(super) struct Registry {
+pub(crate) struct Registry<H> {
     peers_max: usize,
     handshakes_max: usize,
     last: u64,
     shutting_down: bool,
-    entries: BTreeMap<LinkId, Entry>,
+    entries: BTreeMap<LinkId, Entry<H>>,
 }
 
-impl Registry {
-    pub(super) fn new(peers_max: usize, handshakes_max: usize) -> Self {
+impl<H: Handle> Registry<H> {
+    pub(crate) fn new(peers_max: usize, handshakes_max: usize) -> Self {
         Self {
             peers_max,
             handshakes_max,
@@ -85,7 +92,7 @@ impl Registry {
     }
 
     /// A place for a handshake, and the number of the link it may lead to.
-    pub(super) fn begin(&mut self, direction: Direction) -> Result<LinkId, LinkError> {
+    pub(crate) fn begin(&mut self, direction: Direction) -> Result<LinkId, LinkError> {
         if self.shutting_down {
             return Err(LinkError::ShuttingDown);
         }
@@ -119,7 +126,7 @@ impl Registry {
     }
 
     /// Whether a handshake with this peer may go on; nothing changes.
-    pub(super) fn may_admit(&self, id: LinkId, peer: Did, mark: Mark) -> Result<(), LinkError> {
+    pub(crate) fn may_admit(&self, id: LinkId, peer: Did, mark: Mark) -> Result<(), LinkError> {
         if self.shutting_down {
             return Err(LinkError::ShuttingDown);
         }
@@ -144,7 +151,7 @@ impl Registry {
 
     /// The peer of a handshake is proved. What gives way to it and is not open ends; what it gives
     /// way to refuses it.
-    pub(super) fn admit(&mut self, id: LinkId, peer: Did, mark: Mark) -> Result<(), LinkError> {
+    pub(crate) fn admit(&mut self, id: LinkId, peer: Did, mark: Mark) -> Result<(), LinkError> {
         self.may_admit(id, peer, mark)?;
         self.replace(id, peer, Stage::Opening);
         if let Some(entry) = self.entries.get_mut(&id) {
@@ -157,20 +164,20 @@ impl Registry {
     ///
     /// # Errors
     /// It gave way in the meantime.
-    pub(super) fn attach(&mut self, id: LinkId, link: Arc<Link>) -> Result<(), LinkError> {
+    pub(crate) fn attach(&mut self, id: LinkId, peer: Did, link: H) -> Result<(), LinkError> {
         if self.shutting_down {
             return Err(LinkError::ShuttingDown);
         }
         let entry = self.entries.get_mut(&id).ok_or(LinkError::Unknown(id))?;
         if entry.stage == Stage::Leaving {
-            return Err(LinkError::Crossed { peer: link.peer });
+            return Err(LinkError::Crossed { peer });
         }
         entry.link = Some(link);
         Ok(())
     }
 
     /// The session is open. Every other link to the same peer gives way; or this one does, and ends.
-    pub(super) fn up(&mut self, id: LinkId) -> bool {
+    pub(crate) fn up(&mut self, id: LinkId) -> bool {
         let admitted = self
             .entries
             .get(&id)
@@ -191,7 +198,7 @@ impl Registry {
     }
 
     /// Every link ends, and no other begins.
-    pub(super) fn shut_down(&mut self) {
+    pub(crate) fn shut_down(&mut self) {
         self.shutting_down = true;
         for entry in self.entries.values_mut() {
             entry.end(DownReason::ShuttingDown);
@@ -199,14 +206,14 @@ impl Registry {
     }
 
     /// A link is to end.
-    pub(super) fn leave(&mut self, id: LinkId, reason: DownReason) {
+    pub(crate) fn leave(&mut self, id: LinkId, reason: DownReason) {
         if let Some(entry) = self.entries.get_mut(&id) {
             entry.end(reason);
         }
     }
 
     /// A link ends at once.
-    pub(super) fn cut(&mut self, id: LinkId, reason: DownReason) {
+    pub(crate) fn cut(&mut self, id: LinkId, reason: DownReason) {
         if let Some(entry) = self.entries.get_mut(&id) {
             entry.stage = Stage::Leaving;
             if let Some(link) = &entry.link {
@@ -216,32 +223,33 @@ impl Registry {
     }
 
     /// A link, or a handshake, holds nothing any more.
-    pub(super) fn remove(&mut self, id: LinkId) {
+    pub(crate) fn remove(&mut self, id: LinkId) {
         self.entries.remove(&id);
     }
 
     /// A link that is open, also while it gives way.
-    pub(super) fn link(&self, id: LinkId) -> Option<Arc<Link>> {
+    pub(crate) fn link(&self, id: LinkId) -> Option<H> {
         self.entries.get(&id)?.link.clone()
     }
 
     /// The link that stands to `peer`.
-    pub(super) fn up_to(&self, peer: Did) -> Option<LinkId> {
+    pub(crate) fn up_to(&self, peer: Did) -> Option<LinkId> {
         let mut entries = self.entries.iter();
-        let up =
-            |entry: &Entry| entry.stage == Stage::Up && entry.peer.is_some_and(|of| of.0 == peer);
+        let up = |entry: &Entry<H>| {
+            entry.stage == Stage::Up && entry.peer.is_some_and(|of| of.0 == peer)
+        };
         entries.find(|(_, entry)| up(entry)).map(|(&id, _)| id)
     }
 
     /// Whether some link to `peer` is up or may come up.
-    pub(super) fn may_reach(&self, peer: Did) -> bool {
+    pub(crate) fn may_reach(&self, peer: Did) -> bool {
         self.entries.values().any(|entry| {
             entry.stage != Stage::Leaving && entry.peer.is_none_or(|(did, _)| did == peer)
         })
     }
 
     /// All links whose session runs, with their stage.
-    pub(super) fn links(&self) -> Vec<(Arc<Link>, Stage)> {
+    pub(crate) fn links(&self) -> Vec<(H, Stage)> {
         let entries = self.entries.values();
         entries
             .filter_map(|entry| Some((entry.link.clone()?, entry.stage)))
@@ -259,7 +267,7 @@ impl Registry {
 
     /// Another link to `peer`, open or not, that stands against one with this mark.
     fn stands_against(&self, id: LinkId, peer: Did, mark: Mark) -> Option<LinkId> {
-        let stands = |entry: &Entry| {
+        let stands = |entry: &Entry<H>| {
             entry.stage != Stage::Leaving
                 && entry
                     .peer
@@ -290,7 +298,13 @@ mod tests {
 
     const HERE: Direction = Direction::Inbound(Source::Local);
 
-    fn registry() -> Registry {
+    impl Handle for () {
+        fn end(&self, _: DownReason) {}
+
+        fn cut(&self, _: DownReason) {}
+    }
+
+    fn registry() -> Registry<()> {
         Registry::new(PEERS, HANDSHAKES)
     }
 
@@ -306,7 +320,7 @@ mod tests {
         }
     }
 
-    fn link_up(registry: &mut Registry, peer: u8, mark: Mark) -> LinkId {
+    fn link_up(registry: &mut Registry<()>, peer: u8, mark: Mark) -> LinkId {
         let id = registry.begin(HERE).unwrap();
         registry.admit(id, did(peer), mark).unwrap();
         assert!(registry.up(id));

@@ -13,13 +13,13 @@ pub const CROSSING_MS: u64 = 2_000;
 
 /// What an offer is judged by. All of it is signed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Mark {
+pub(crate) struct Mark {
     /// Who offered.
-    pub(super) offerer: Did,
+    pub(crate) offerer: Did,
     /// When.
-    pub(super) issued_ms: u64,
+    pub(crate) issued_ms: u64,
     /// Settles the rest.
-    pub(super) nonce: [u8; 32],
+    pub(crate) nonce: [u8; 32],
 }
 
 impl Mark {
@@ -27,7 +27,7 @@ impl Mark {
     ///
     /// Of one side's offers the newer stands, and of two sides' that do not cross: the older link
     /// is one that somebody no longer had.
-    pub(super) fn stands_against(&self, other: &Self) -> bool {
+    pub(crate) fn stands_against(&self, other: &Self) -> bool {
         let crossing = self.issued_ms.abs_diff(other.issued_ms) <= CROSSING_MS;
         if self.offerer != other.offerer && crossing {
             return self.offerer < other.offerer;

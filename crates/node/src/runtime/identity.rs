@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use overlane_core::identity::{
-    Account, AccountKey, Delegatee, Delegation, Life, Signer, VerifyContext,
+    Account, AccountKey, CLOCK_SKEW_MS, Delegatee, Delegation, Life, Signer, VerifyContext,
 };
 use overlane_core::{Did, NetworkId, TxId};
 use zeroize::Zeroizing;
@@ -97,11 +97,17 @@ impl Identity {
         Ok(fresh)
     }
 
-    /// Whether half of the delegation's life is over.
+    /// Whether another delegatee is due.
     pub(crate) fn is_rotation_due(&self, wall_ms: u64) -> bool {
-        let life = self.signer().delegation().life();
-        wall_ms.saturating_sub(life.issued_ms) >= life.ttl_ms / 2
+        is_rotation_due(self.signer().delegation().life(), wall_ms)
     }
+}
+
+/// Whether a delegation of this life is to be followed by another: half of it is over, or the clock
+/// ran ahead when it was issued and is right now, so that nobody else takes it yet.
+pub(crate) fn is_rotation_due(life: Life, wall_ms: u64) -> bool {
+    let ahead = life.issued_ms > wall_ms.saturating_add(CLOCK_SKEW_MS);
+    ahead || wall_ms.saturating_sub(life.issued_ms) >= life.ttl_ms / 2
 }
 
 fn issue(account: &Account, network: NetworkId, ttl_ms: u64) -> Result<Arc<Signer>, NodeError> {

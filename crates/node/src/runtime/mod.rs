@@ -39,6 +39,10 @@ pub(crate) use committer::AnyStore;
 pub(crate) use driver::Command;
 pub(crate) use identity::Identity;
 pub(crate) use references::{Given, Request};
+#[cfg(feature = "sim")]
+pub(crate) use identity::is_rotation_due;
+#[cfg(feature = "sim")]
+pub(crate) use redial::Backoff;
 pub use supervisor::PEERS_MAX;
 pub(crate) use supervisor::{LinksUp, Supervisor};
 
@@ -46,6 +50,8 @@ use committer::Committer;
 use courier::Courier;
 use driver::{Driver, Inbox};
 use references::Hands;
+#[cfg(feature = "sim")]
+pub(crate) use verify::VERIFY_OUTSTANDING_MAX;
 use verify::Workers;
 use writer::Writer;
 

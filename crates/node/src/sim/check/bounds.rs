@@ -1,0 +1,74 @@
+//! Law **bounds**: no table of a node is ever fuller than its named bound.
+
+use overlane_core::lane::SessionStatus;
+use overlane_core::lane::bounds::{
+    CONTROL_RESERVE, CONTROL_WINDOW_FRAMES, DATA_RESERVE, HELD_DEFAULT_MAX_BYTES,
+    LANE_IN_FLIGHT_MAX, LANE_WINDOW_FRAMES, QUEUED_MAX,
+};
+use overlane_core::wire::bounds::FRAME_MAX_BYTES;
+
+use crate::link::config::{HANDSHAKES_DEFAULT_MAX, PEERS_DEFAULT_MAX};
+use crate::peer::{DISPATCH_QUEUE_MAX, PENDING_SENDS_MAX, Peer};
+use crate::runtime::VERIFY_OUTSTANDING_MAX;
+
+/// What a session may hold: what came and was not taken, and a full queue of the longest frames.
+const SESSION_BYTES_MAX: u64 = HELD_DEFAULT_MAX_BYTES + QUEUED_MAX as u64 * FRAME_MAX_BYTES as u64;
+
+const _: () = assert!(CONTROL_RESERVE + DATA_RESERVE < QUEUED_MAX);
+
+/// The first of a node's tables that is over its bound. `jobs` are with workers, `waiting` with
+/// the application, by class; `links` have an end here.
+pub(in crate::sim) fn of_node(
+    peer: &Peer,
+    jobs: usize,
+    waiting: [usize; 4],
+    links: usize,
+) -> Result<(), String> {
+    let within = |name: &str, level: usize, bound: usize| match level <= bound {
+        true => Ok(()),
+        false => Err(format!("{name}: {level} of {bound}")),
+    };
+    for bound in peer.engine().bounds() {
+        if bound.high_water > bound.limit {
+            let (name, level, limit) = (bound.name, bound.high_water, bound.limit);
+            return Err(format!("{name}: {level} of {limit}"));
+        }
+    }
+    for (held, most) in peer.queues() {
+        within("dispatch queue", held.max(most), DISPATCH_QUEUE_MAX)?;
+    }
+    for waiting in waiting {
+        within("application queue", waiting, DISPATCH_QUEUE_MAX)?;
+    }
+    within("pending sends", peer.pending_sends(), PENDING_SENDS_MAX)?;
+    within("frames with workers", jobs, VERIFY_OUTSTANDING_MAX)?;
+    let links_max = PEERS_DEFAULT_MAX + 2 * HANDSHAKES_DEFAULT_MAX;
+    within("links", links, links_max)
+}
+
+/// The first of a session's tables that is over its bound.
+pub(in crate::sim) fn of_session(status: &SessionStatus, held_bytes: u64) -> Result<(), String> {
+    let mut queued = 0;
+    for (class, lane) in status.lanes.each() {
+        queued += lane.queued;
+        if lane.untaken > usize::from(LANE_WINDOW_FRAMES) {
+            return Err(format!("{class} lane: {} frames untaken", lane.untaken));
+        }
+        if lane.in_flight > LANE_IN_FLIGHT_MAX {
+            return Err(format!("{class} lane: {} frames in flight", lane.in_flight));
+        }
+    }
+    if queued > QUEUED_MAX {
+        return Err(format!("{queued} frames queued"));
+    }
+    if status.unanswered_control > CONTROL_WINDOW_FRAMES {
+        return Err(format!(
+            "{} control frames unanswered",
+            status.unanswered_control
+        ));
+    }
+    if held_bytes > SESSION_BYTES_MAX {
+        return Err(format!("a session holds {held_bytes} bytes"));
+    }
+    Ok(())
+}

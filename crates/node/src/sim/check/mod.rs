@@ -1,0 +1,184 @@
+//! The checkers: each owns one law and judges it by what can be seen from outside a node.
+//!
+//! They share nothing with the code they judge: bytes on the wire, what an application was handed,
+//! what a node answered its user. A violation is kept with its instant; the run goes on.
+
+mod bounds;
+mod delivery;
+mod honest;
+mod once;
+mod order;
+mod sequence;
+
+use std::collections::BTreeMap;
+
+use overlane_core::{Class, Did, StreamKey, TransactionDigest};
+
+use crate::peer::Refusal;
+
+pub(super) use bounds::{of_node, of_session};
+
+/// Violations that are kept in words; all are counted.
+pub const VIOLATIONS_KEPT_MAX: usize = 32;
+
+/// A law that did not hold.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Violation {
+    /// The law.
+    pub law: &'static str,
+    /// When, in simulated milliseconds.
+    pub at_ms: u64,
+    /// What was seen.
+    pub words: String,
+}
+
+/// A signed message, as its bytes say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Signed {
+    pub(super) stream: StreamKey,
+    pub(super) sequence: u64,
+    pub(super) digest: TransactionDigest,
+}
+
+/// What is seen from outside.
+#[derive(Debug)]
+pub(super) enum Seen<'a> {
+    /// A node put a message of its own on a link: the first time, or again.
+    OnTheWire {
+        signed: Signed,
+        link: usize,
+        again: bool,
+    },
+    /// Somebody is about to offer a message again.
+    OfferedAgain(TransactionDigest),
+    /// A node answered its application that a message is signed and in its lane.
+    Receipt(Signed),
+    /// A node handed a message to its application.
+    Dispatched { node: usize, signed: Signed },
+    /// A node refused a frame. `wrong_clock` says whether its clock, or the clock of who signed
+    /// or carried it, was wrong by more than the allowed skew.
+    Refused {
+        node: usize,
+        peer: Did,
+        class: Class,
+        refusal: &'a Refusal,
+        wrong_clock: bool,
+        store_failed: bool,
+    },
+    /// A link was ended because its peer broke the link protocol, or the payload protocol.
+    PeerBlamed { node: usize, words: &'a str },
+    /// A node signed evidence that an origin signed twice.
+    Evidence { node: usize },
+}
+
+/// One law's checker.
+trait Checker {
+    /// The law's name.
+    fn law(&self) -> &'static str;
+
+    /// Judges what was seen.
+    ///
+    /// # Errors
+    /// What broke the law, in words.
+    fn see(&mut self, at_ms: u64, seen: &Seen<'_>) -> Result<(), String>;
+
+    /// Judges at the end of a run that had healed and rested.
+    ///
+    /// # Errors
+    /// What broke the law, in words.
+    fn end(&mut self) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+/// All checkers, and what they found.
+pub(super) struct Checks {
+    checkers: Vec<Box<dyn Checker>>,
+    pub(super) violations: u64,
+    pub(super) kept: Vec<Violation>,
+    by_law: BTreeMap<&'static str, u64>,
+    healed_ms: Option<u64>,
+    delivery: delivery::Delivery,
+}
+
+impl Checks {
+    pub(super) fn new() -> Self {
+        Self {
+            checkers: vec![
+                Box::new(once::Once::default()),
+                Box::new(order::Order::default()),
+                Box::new(honest::Honest::default()),
+                Box::new(sequence::Sequence::default()),
+            ],
+            violations: 0,
+            kept: Vec::new(),
+            by_law: BTreeMap::new(),
+            healed_ms: None,
+            delivery: delivery::Delivery::default(),
+        }
+    }
+
+    pub(super) fn see(&mut self, at_ms: u64, seen: &Seen<'_>) {
+        let mut found = Vec::new();
+        for checker in &mut self.checkers {
+            if let Err(words) = checker.see(at_ms, seen) {
+                found.push((checker.law(), words));
+            }
+        }
+        if let Err(words) = self.delivery.see(at_ms, seen) {
+            found.push((self.delivery.law(), words));
+        }
+        for (law, words) in found {
+            self.broke(law, at_ms, words);
+        }
+    }
+
+    /// From now on nothing goes wrong: what is signed must arrive.
+    pub(super) fn healed(&mut self, at_ms: u64) {
+        self.healed_ms.get_or_insert(at_ms);
+        self.delivery.healed(at_ms);
+    }
+
+    /// Messages signed after the healing that were not dispatched.
+    pub(super) fn undelivered(&self) -> usize {
+        self.delivery.undelivered()
+    }
+
+    /// The run is over.
+    pub(super) fn end(&mut self, at_ms: u64) {
+        let mut found = Vec::new();
+        for checker in &mut self.checkers {
+            if let Err(words) = checker.end() {
+                found.push((checker.law(), words));
+            }
+        }
+        if let Err(words) = self.delivery.end() {
+            found.push((self.delivery.law(), words));
+        }
+        for (law, words) in found {
+            self.broke(law, at_ms, words);
+        }
+    }
+
+    /// A law did not hold.
+    pub(super) fn broke(&mut self, law: &'static str, at_ms: u64, words: String) {
+        self.violations += 1;
+        *self.by_law.entry(law).or_default() += 1;
+        if self.kept.len() < VIOLATIONS_KEPT_MAX {
+            self.kept.push(Violation { law, at_ms, words });
+        }
+    }
+
+    /// Violations by law.
+    pub(super) fn by_law(&self) -> &BTreeMap<&'static str, u64> {
+        &self.by_law
+    }
+}
+
+impl std::fmt::Debug for Checks {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Checks")
+            .field("violations", &self.kept)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,44 @@
+//! Law **at most once**: no application is handed the same message twice, over all lives of its
+//! node, and none is handed a message that nobody signed.
+
+use std::collections::BTreeSet;
+
+use overlane_core::TransactionDigest;
+
+use super::{Checker, Seen};
+
+#[derive(Default)]
+pub(super) struct Once {
+    signed: BTreeSet<TransactionDigest>,
+    dispatched: BTreeSet<(usize, TransactionDigest)>,
+}
+
+impl Checker for Once {
+    fn law(&self) -> &'static str {
+        "at most once"
+    }
+
+    fn see(&mut self, _: u64, seen: &Seen<'_>) -> Result<(), String> {
+        match *seen {
+            Seen::OnTheWire { signed, .. } => {
+                self.signed.insert(signed.digest);
+                Ok(())
+            }
+            Seen::Dispatched { node, signed } => {
+                let (stream, sequence) = (signed.stream, signed.sequence);
+                if !self.signed.contains(&signed.digest) {
+                    return Err(format!(
+                        "node {node} was handed sequence {sequence} of {stream}, which nobody sent"
+                    ));
+                }
+                if !self.dispatched.insert((node, signed.digest)) {
+                    return Err(format!(
+                        "node {node} was handed sequence {sequence} of {stream} twice"
+                    ));
+                }
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+}

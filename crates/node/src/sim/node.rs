@@ -1,0 +1,239 @@
+//! A simulated node: what outlives its process, and its process.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use overlane_core::identity::{
+    Account, DELEGATION_TTL_DEFAULT_MS, Delegatee, Delegation, Life, Signer, VerifyContext,
+};
+use overlane_core::replay::Batch;
+use overlane_core::signal::OfferGuard;
+use overlane_core::store::Scan;
+use overlane_core::{Class, Did, NetworkId};
+use overlane_storage_native::disk::Seeded;
+use zeroize::Zeroizing;
+
+use super::clock::{Clock, SLOWEST};
+use super::store::SimStore;
+use crate::link::config::{HANDSHAKES_DEFAULT_MAX, PEERS_DEFAULT_MAX};
+use crate::link::registry::{Handle, Registry};
+use crate::link::{DownReason, LinkId};
+use crate::peer::{Delivery, Peer, SendId, VerifyJob, VerifyTicket};
+use crate::runtime::Backoff;
+
+/// The network of every simulation.
+pub(super) const NETWORK: NetworkId = NetworkId(7);
+
+/// One node.
+#[derive(Debug)]
+pub(super) struct SimNode {
+    pub(super) number: usize,
+    pub(super) did: Did,
+    account: Account,
+    pub(super) clock: Clock,
+    pub(super) store: SimStore,
+    /// How often it was started.
+    pub(super) life: u32,
+    /// `None` while it is down.
+    pub(super) running: Option<Running>,
+    /// The nodes it keeps a link to.
+    pub(super) wanted: BTreeMap<usize, Wanted>,
+    /// What its last life's store held when it started.
+    pub(super) last_scan: Option<Scan>,
+    /// Until when its application takes nothing.
+    pub(super) idle_until_ms: u64,
+    /// Until when its workers, its disk and its application do nothing.
+    pub(super) stalled_until_ms: u64,
+    /// Its power fails while it next writes to its store.
+    pub(super) doomed: bool,
+    /// What it sent last, by destination: what an application offers again that is not sure.
+    pub(super) recent: BTreeMap<Did, VecDeque<Bytes>>,
+    /// Its store failed in this life.
+    pub(super) store_failed: bool,
+    pub(super) next_number: u64,
+}
+
+/// A node that another keeps a link to.
+#[derive(Debug, Default)]
+pub(super) struct Wanted {
+    pub(super) backoff: Backoff,
+    /// A dial is under way, or will be.
+    pub(super) dialling: bool,
+}
+
+/// A node's process.
+#[derive(Debug)]
+pub(super) struct Running {
+    pub(super) peer: Peer,
+    pub(super) signer: Arc<Signer>,
+    pub(super) registry: Registry<SimHandle>,
+    pub(super) guard: OfferGuard,
+    /// Which end of which simulated link each of its links is.
+    pub(super) links: BTreeMap<LinkId, EndId>,
+    pub(super) jobs: BTreeMap<VerifyTicket, VerifyJob>,
+    /// Batches on their way to the store: one, unless a mutant releases early.
+    pub(super) writing: VecDeque<Batch>,
+    /// Dispatched messages that the application has not taken.
+    pub(super) waiting: [VecDeque<Delivery>; Class::ALL.len()],
+    /// When it is next woken, if it is.
+    pub(super) wake_ms: Option<u64>,
+    /// Stops in order: no new work, and an end once its links are down.
+    pub(super) leaving: bool,
+    pub(super) next_send: u64,
+    pub(super) asked: BTreeMap<SendId, Asked>,
+    /// Ends of links whose session the registry ended.
+    pub(super) ended: Ended,
+}
+
+/// What a send was asked for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Asked {
+    pub(super) to: usize,
+    pub(super) again: bool,
+}
+
+/// One end of a simulated link.
+pub(super) type EndId = (usize, usize);
+
+type Ended = Rc<RefCell<Vec<(EndId, bool, DownReason)>>>;
+
+/// A link as a node's registry holds it.
+#[derive(Debug, Clone)]
+pub(super) struct SimHandle {
+    end: EndId,
+    ended: Ended,
+}
+
+impl SimHandle {
+    pub(super) fn new(end: EndId, ended: &Ended) -> Self {
+        Self {
+            end,
+            ended: Rc::clone(ended),
+        }
+    }
+}
+
+impl Handle for SimHandle {
+    fn end(&self, reason: DownReason) {
+        self.ended.borrow_mut().push((self.end, false, reason));
+    }
+
+    fn cut(&self, reason: DownReason) {
+        self.ended.borrow_mut().push((self.end, true, reason));
+    }
+}
+
+impl SimNode {
+    /// A node that was never started; `None` for a seed that makes no account.
+    pub(super) fn new(number: usize, chance: &mut Seeded) -> Option<Self> {
+        let account = Account::ed25519(seed_of(chance)).ok()?;
+        // Two honest clocks differ by the allowed skew at most.
+        let half_skew_ms = overlane_core::identity::CLOCK_SKEW_MS / 2;
+        let ahead_ms = chance.below(2 * half_skew_ms + 1);
+        let ahead_ms = i64::try_from(ahead_ms).ok()? - i64::try_from(half_skew_ms).ok()?;
+        Some(Self {
+            number,
+            did: account.did(),
+            account,
+            clock: Clock {
+                started_ms: 0,
+                rate_ppm: chance.below(2 * SLOWEST + 1),
+                ahead_ms,
+                wrong_by_ms: 0,
+            },
+            store: SimStore::new(),
+            life: 0,
+            running: None,
+            wanted: BTreeMap::new(),
+            last_scan: None,
+            idle_until_ms: 0,
+            stalled_until_ms: 0,
+            doomed: false,
+            recent: BTreeMap::new(),
+            store_failed: false,
+            next_number: 0,
+        })
+    }
+
+    /// Starts the process over what its store holds.
+    pub(super) fn start(&mut self, scan: Scan, at_ms: u64, chance: &mut Seeded) -> Option<()> {
+        self.clock.started_ms = at_ms;
+        let now = self.clock.now(at_ms);
+        let delegatee = Delegatee::from_seed(seed_of(chance));
+        let life = Life {
+            issued_ms: now.wall_ms,
+            ttl_ms: DELEGATION_TTL_DEFAULT_MS,
+        };
+        let context = VerifyContext {
+            network: NETWORK,
+            now_ms: now.wall_ms,
+        };
+        let delegation = Delegation::issue(&self.account, &delegatee, NETWORK, life).ok()?;
+        let delegation = delegation.verify(&context).ok()?;
+        let signer = Arc::new(Signer::new(delegatee, delegation).ok()?);
+        let peer = Peer::new(Arc::clone(&signer), Some(scan), now);
+        self.life += 1;
+        self.store_failed = false;
+        self.doomed = false;
+        for wanted in self.wanted.values_mut() {
+            *wanted = Wanted::default();
+        }
+        self.running = Some(Running {
+            peer,
+            signer,
+            registry: Registry::new(PEERS_DEFAULT_MAX, HANDSHAKES_DEFAULT_MAX),
+            guard: OfferGuard::new(),
+            links: BTreeMap::new(),
+            jobs: BTreeMap::new(),
+            writing: VecDeque::new(),
+            waiting: Default::default(),
+            wake_ms: None,
+            leaving: false,
+            next_send: 0,
+            asked: BTreeMap::new(),
+            ended: Rc::default(),
+        });
+        Some(())
+    }
+
+    /// Draws another delegatee, as a node does whose delegation is due.
+    pub(super) fn rotate(&mut self, at_ms: u64, chance: &mut Seeded) -> Option<()> {
+        let now_ms = self.clock.now(at_ms).wall_ms;
+        let running = self.running.as_mut()?;
+        if !crate::runtime::is_rotation_due(running.signer.delegation().life(), now_ms) {
+            return None;
+        }
+        let delegatee = Delegatee::from_seed(seed_of(chance));
+        let life = Life {
+            issued_ms: now_ms,
+            ttl_ms: DELEGATION_TTL_DEFAULT_MS,
+        };
+        let network = NETWORK;
+        let delegation = Delegation::issue(&self.account, &delegatee, network, life).ok()?;
+        let delegation = delegation.verify(&VerifyContext { network, now_ms }).ok()?;
+        running.signer = Arc::new(Signer::new(delegatee, delegation).ok()?);
+        running
+            .peer
+            .rotate(Arc::clone(&running.signer))
+            .then_some(())
+    }
+
+    /// The nodes that it is linked to now.
+    pub(super) fn linked(&self) -> BTreeSet<Did> {
+        let running = self.running.iter();
+        let links = running.flat_map(|running| running.peer.links());
+        links.map(|(_, peer)| peer).collect()
+    }
+}
+
+/// Thirty-two drawn bytes.
+pub(super) fn seed_of(chance: &mut Seeded) -> Zeroizing<[u8; 32]> {
+    let mut seed = Zeroizing::new([0; 32]);
+    for bytes in seed.chunks_mut(8) {
+        bytes.copy_from_slice(&chance.next_u64().to_le_bytes());
+    }
+    seed
+}

@@ -1,0 +1,139 @@
+//! What a simulation tells: a minute at a time, and at its end.
+
+use std::collections::BTreeMap;
+
+use super::check::Violation;
+use super::config::SimConfig;
+use super::world::World;
+
+/// How far a run came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    /// Faults come and go.
+    Faults,
+    /// No fault comes any more; links come back.
+    Healing,
+    /// Every link is back: what is sent now must arrive.
+    Healed,
+    /// The run is over.
+    Over,
+}
+
+impl Phase {
+    /// Its name in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Faults => "faults",
+            Self::Healing => "healing",
+            Self::Healed => "healed",
+            Self::Over => "over",
+        }
+    }
+}
+
+/// What happened so far.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Messages that nodes signed.
+    pub signed: u64,
+    /// Messages that nodes handed to their applications.
+    pub dispatched: u64,
+    /// Signed messages that were offered again.
+    pub offered_again: u64,
+    /// Frames refused, by code.
+    pub refused: BTreeMap<&'static str, u64>,
+    /// Sends refused, by code.
+    pub sends_refused: BTreeMap<&'static str, u64>,
+    /// Starts of nodes.
+    pub starts: u64,
+    /// Nodes that stopped in order.
+    pub stops: u64,
+    /// Processes that were killed.
+    pub kills: u64,
+    /// Nodes whose power failed.
+    pub power_cuts: u64,
+    /// Stores that failed closed.
+    pub stores_failed: u64,
+    /// Links that came up, both ends counted.
+    pub links_up: u64,
+    /// Links that went down.
+    pub links_down: u64,
+    /// Partitions and one-way cuts.
+    pub partitions: u64,
+    /// Wall clocks that were set wrong.
+    pub clocks_set: u64,
+}
+
+/// A simulated minute.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Minute {
+    /// The seed of the run.
+    pub seed: u64,
+    /// Which one, from 1.
+    pub minute: u64,
+    /// What the run is about at its end.
+    pub phase: Phase,
+    /// Nodes that are up.
+    pub nodes_up: usize,
+    /// Links that are up, both ends counted.
+    pub links: usize,
+    /// What happened since the run began.
+    pub counts: Counts,
+    /// Violations since the run began.
+    pub violations: u64,
+}
+
+/// A run at its end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Report {
+    /// What was run.
+    pub config: SimConfig,
+    /// How long it was, in simulated milliseconds.
+    pub simulated_ms: u64,
+    /// How long links took to come back after the last fault; `None` if they did not.
+    pub healed_after_ms: Option<u64>,
+    /// What happened.
+    pub counts: Counts,
+    /// How many times a law did not hold.
+    pub violations: u64,
+    /// The same by law.
+    pub by_law: BTreeMap<&'static str, u64>,
+    /// The first of them.
+    pub first: Vec<Violation>,
+    /// Things that happened, and a hash over all of them: two runs of one configuration agree.
+    pub steps: u64,
+    /// The hash.
+    pub trace: String,
+}
+
+impl World<'_> {
+    /// The minute that is over.
+    pub(super) fn minute(&self) -> Minute {
+        let running = self.nodes.iter().filter_map(|node| node.running.as_ref());
+        let links = running.clone().map(|it| it.peer.links().count()).sum();
+        Minute {
+            seed: self.config.seed,
+            minute: self.now_ms / 60_000,
+            phase: self.phase,
+            nodes_up: running.count(),
+            links,
+            counts: self.counts.clone(),
+            violations: self.checks.violations,
+        }
+    }
+
+    /// The run, at its end.
+    pub(super) fn report(self) -> Report {
+        Report {
+            config: self.config,
+            simulated_ms: self.now_ms,
+            healed_after_ms: self.healed_after_ms,
+            counts: self.counts,
+            violations: self.checks.violations,
+            by_law: self.checks.by_law().clone(),
+            first: self.checks.kept,
+            steps: self.trace.steps,
+            trace: self.trace.hash(),
+        }
+    }
+}

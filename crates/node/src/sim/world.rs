@@ -1,0 +1,332 @@
+//! The world of a simulation: the nodes, the links between them, the time.
+//!
+//! Events happen one at a time, in the order of [`Queue`]; after each, every node and every link
+//! that it touched does what it wants done until nothing more is. Nothing reads a clock, a thread
+//! or a source of randomness, so that a seed decides everything.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+use overlane_core::signal::{Answer, Offer, OfferDigest};
+use overlane_core::{Class, Did, StreamKey, TransactionDigest};
+use overlane_storage_native::disk::Seeded;
+
+use super::check::{Checks, Seen, of_node, of_session};
+use super::config::{Broken, SimConfig};
+use super::link::SimLink;
+use super::net::Net;
+use super::node::{EndId, Running, SimNode};
+use super::queue::Queue;
+use super::report::{Counts, Phase};
+use super::trace::Trace;
+use super::weather::Weather;
+use crate::link::LinkId;
+use crate::link::rule::Mark;
+use crate::peer::{Now, VerifyTicket};
+
+/// A node in one of its lives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Life {
+    pub(super) node: usize,
+    pub(super) life: u32,
+}
+
+/// What happens at an instant.
+#[derive(Debug)]
+pub(super) enum Event {
+    /// Messages arrive on a channel.
+    Arrive(usize, usize, Class),
+    /// An end of a link can use a channel.
+    OpenChannel(EndId, Class),
+    /// An end's session is due.
+    WakeEnd(EndId),
+    /// The transport under an end is over.
+    TransportOver(EndId, &'static str),
+    /// A peer is due.
+    WakeNode(Life),
+    /// A worker is done.
+    Verified(Life, VerifyTicket),
+    /// The store's thread is done.
+    Written(Life),
+    /// The application takes a message.
+    Take(Life, Class),
+    /// A node starts.
+    Start(usize),
+    /// A node that leaves looks whether it may end.
+    Stop(Life),
+    /// A node dials another.
+    Dial(Life, usize),
+    /// A dial came to nothing.
+    DialFails(Life, LinkId, usize),
+    /// An offer arrives.
+    Offered(Box<Offered>),
+    /// An answer arrives.
+    Answered(Box<Answered>),
+    /// A node's application sends.
+    Load(usize),
+    /// Signed bytes are offered again, by this node.
+    Again(usize, Bytes),
+    /// The weather changes.
+    Weather(Weather),
+    /// A few seconds are over: the bounds are looked at.
+    Look,
+    /// A minute is over.
+    Minute,
+}
+
+/// An offer on its way.
+#[derive(Debug)]
+pub(super) struct Offered {
+    pub(super) from: Life,
+    pub(super) to: usize,
+    pub(super) id: LinkId,
+    pub(super) offer: Offer,
+}
+
+/// An answer on its way.
+#[derive(Debug)]
+pub(super) struct Answered {
+    pub(super) to: Life,
+    pub(super) from: usize,
+    pub(super) id: LinkId,
+    pub(super) link: usize,
+    pub(super) mark: Mark,
+    pub(super) digest: OfferDigest,
+    pub(super) answer: Answer,
+}
+
+/// Everything there is.
+#[derive(Debug)]
+pub(super) struct World<'t> {
+    pub(super) config: SimConfig,
+    pub(super) now_ms: u64,
+    pub(super) queue: Queue<Event>,
+    /// What nodes, paths and people draw from.
+    pub(super) chance: Seeded,
+    pub(super) nodes: Vec<SimNode>,
+    pub(super) by_did: BTreeMap<Did, usize>,
+    pub(super) links: BTreeMap<usize, SimLink>,
+    pub(super) next_link: usize,
+    pub(super) net: Net,
+    pub(super) checks: Checks,
+    pub(super) trace: Trace<'t>,
+    pub(super) counts: Counts,
+    pub(super) phase: Phase,
+    /// Some wall clock was wrong by more than the allowed skew.
+    pub(super) clocks_wrong: bool,
+    /// When every link was back, and how long after the last fault that was.
+    pub(super) healed_ms: Option<u64>,
+    pub(super) healed_after_ms: Option<u64>,
+    /// What a mutant without a receiver window dispatches again.
+    pub(super) named: BTreeMap<(StreamKey, u64), TransactionDigest>,
+    /// Messages that were on a link.
+    pub(super) wired: BTreeSet<TransactionDigest>,
+    pub(super) dirty_nodes: BTreeSet<usize>,
+    pub(super) dirty_ends: BTreeSet<EndId>,
+    /// What a mutant holds back of a channel, and for how many messages more.
+    pub(super) held_back: BTreeMap<(usize, usize, Class), (Vec<u8>, u32)>,
+}
+
+impl<'t> World<'t> {
+    pub(super) fn new(config: SimConfig, trace: Trace<'t>) -> Self {
+        let mut chance = Seeded::new(config.seed);
+        let drawn = (0..config.nodes).map(|number| SimNode::new(number, &mut chance));
+        let nodes: Vec<_> = drawn.flatten().collect();
+        let by_did = nodes.iter().map(|node| (node.did, node.number)).collect();
+        Self {
+            now_ms: 0,
+            queue: Queue::new(chance.next_u64()),
+            net: Net::new(chance.next_u64()),
+            nodes,
+            by_did,
+            links: BTreeMap::new(),
+            next_link: 0,
+            checks: Checks::new(),
+            trace,
+            counts: Counts::default(),
+            phase: Phase::Faults,
+            clocks_wrong: false,
+            healed_ms: None,
+            healed_after_ms: None,
+            named: BTreeMap::new(),
+            wired: BTreeSet::new(),
+            dirty_nodes: BTreeSet::new(),
+            dirty_ends: BTreeSet::new(),
+            held_back: BTreeMap::new(),
+            chance,
+            config,
+        }
+    }
+
+    /// One event after the other, until the run is over; `minute` is told of each minute.
+    pub(super) fn run(&mut self, minute: &mut dyn FnMut(&Self)) {
+        self.begin();
+        while self.phase != Phase::Over {
+            let Some((at_ms, event)) = self.queue.pop() else {
+                break;
+            };
+            self.now_ms = self.now_ms.max(at_ms);
+            if matches!(event, Event::Minute) {
+                self.after(60_000, Event::Minute);
+                minute(self);
+                continue;
+            }
+            self.happen(event);
+            self.settle();
+        }
+        self.checks.end(self.now_ms);
+    }
+
+    fn begin(&mut self) {
+        for number in 0..self.nodes.len() {
+            let at_ms = self.chance.below(2_000);
+            self.queue.push(at_ms, Event::Start(number));
+            self.want(number);
+            self.load_later(number);
+        }
+        self.begin_weather();
+        self.after(60_000, Event::Minute);
+        self.after(LOOK_MS, Event::Look);
+    }
+
+    fn happen(&mut self, event: Event) {
+        match event {
+            Event::Arrive(link, from, class) => self.arrive(link, from, class),
+            Event::OpenChannel(end, class) => self.open_channel(end, class),
+            Event::WakeEnd(end) => self.wake_end(end),
+            Event::TransportOver(end, words) => self.transport_over(end, words),
+            Event::WakeNode(life) => self.wake_node(life),
+            Event::Verified(life, ticket) => self.verified(life, ticket),
+            Event::Written(life) => self.written(life),
+            Event::Take(life, class) => self.take(life, class),
+            Event::Start(node) => self.start(node),
+            Event::Stop(life) => self.stop(life),
+            Event::Dial(life, to) => self.dial(life, to),
+            Event::DialFails(life, id, to) => self.dial_fails(life, id, to),
+            Event::Offered(offered) => self.offered(*offered),
+            Event::Answered(answered) => self.answered(*answered),
+            Event::Load(node) => self.load(node),
+            Event::Again(carrier, signed) => self.again(carrier, &signed),
+            Event::Weather(weather) => self.weather(weather),
+            Event::Look => self.look(),
+            Event::Minute => {}
+        }
+    }
+
+    /// Lets everything that was touched do what it wants done.
+    fn settle(&mut self) {
+        loop {
+            if let Some(end) = self.dirty_ends.pop_first() {
+                self.pump(end);
+            } else if let Some(node) = self.dirty_nodes.pop_first() {
+                self.drain(node);
+            } else {
+                return;
+            }
+        }
+    }
+
+    // What the other parts of the world use.
+
+    pub(super) fn after(&mut self, wait_ms: u64, event: Event) {
+        self.queue.push(self.now_ms.saturating_add(wait_ms), event);
+    }
+
+    /// A drawn number from `low` to `high`.
+    pub(super) fn between(&mut self, low: u64, high: u64) -> u64 {
+        low + self.chance.below(high.saturating_sub(low) + 1)
+    }
+
+    /// Whether a thing that happens `permille` times in a thousand does.
+    pub(super) fn permille(&mut self, permille: u64) -> bool {
+        self.chance.below(1_000) < permille
+    }
+
+    pub(super) fn is_broken(&self, broken: Broken) -> bool {
+        self.config.broken == Some(broken)
+    }
+
+    /// This instant by the clocks of one node.
+    pub(super) fn now_at(&self, node: usize) -> Now {
+        let clock = self.nodes.get(node).map(|node| node.clock);
+        clock.map_or(
+            Now {
+                wall_ms: 0,
+                steady_ms: 0,
+            },
+            |it| it.now(self.now_ms),
+        )
+    }
+
+    /// A node that is up.
+    pub(super) fn running(&mut self, node: usize) -> Option<&mut Running> {
+        self.nodes.get_mut(node)?.running.as_mut()
+    }
+
+    /// A node that is up, in the life that an event was meant for.
+    pub(super) fn living(&mut self, life: Life) -> Option<&mut Running> {
+        let node = self.nodes.get_mut(life.node)?;
+        node.running.as_mut().filter(|_| node.life == life.life)
+    }
+
+    /// A node as it lives now.
+    pub(super) fn life(&self, node: usize) -> Life {
+        let life = self.nodes.get(node).map_or(0, |node| node.life);
+        Life { node, life }
+    }
+
+    pub(super) fn see(&mut self, seen: &Seen<'_>) {
+        self.checks.see(self.now_ms, seen);
+    }
+
+    pub(super) fn broke(&mut self, law: &'static str, words: String) {
+        self.trace
+            .note(self.now_ms, &[b"violation", law.as_bytes()], || {
+                format!("VIOLATION of {law}: {words}")
+            });
+        self.checks.broke(law, self.now_ms, words);
+    }
+
+    fn look(&mut self) {
+        self.after(LOOK_MS, Event::Look);
+        let mut found = Vec::new();
+        for node in &self.nodes {
+            let Some(running) = &node.running else {
+                continue;
+            };
+            let waiting = [0, 1, 2, 3]
+                .map(|class: usize| running.waiting.get(class).map_or(0, |it| it.len()));
+            let (jobs, links) = (running.jobs.len(), running.links.len());
+            if let Err(words) = of_node(&running.peer, jobs, waiting, links) {
+                found.push(format!("node {}: {words}", node.number));
+            }
+            if running.peer.engine().forks().next().is_some() {
+                let number = node.number;
+                self.checks
+                    .see(self.now_ms, &Seen::Evidence { node: number });
+            }
+        }
+        for link in self.links.values() {
+            for end in link.ends.iter().flatten() {
+                let (status, held_bytes) = (end.session.status(), end.session.held_bytes());
+                if let Err(words) = of_session(&status, held_bytes) {
+                    found.push(format!("a link of nodes {:?}: {words}", link.nodes));
+                }
+            }
+        }
+        for words in found {
+            self.broke("bounds", words);
+        }
+        self.rotate();
+        self.look_at_healing();
+    }
+
+    fn rotate(&mut self) {
+        for node in &mut self.nodes {
+            node.rotate(self.now_ms, &mut self.chance);
+        }
+    }
+}
+
+/// How often the bounds are looked at.
+pub(super) const LOOK_MS: u64 = 5_000;
