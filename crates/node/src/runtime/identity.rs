@@ -150,3 +150,23 @@ impl LinkIdentity for Identity {
         Identity::nonce(self)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Found by the simulator: a node that starts under a clock ahead of time is refused by all
+    /// others, as from the future, until it signs under a delegation of now.
+    #[test]
+    fn a_delegation_from_the_future_is_followed_by_one_of_now() {
+        let life = Life {
+            issued_ms: 1_900_000_000_000,
+            ttl_ms: 1_000_000,
+        };
+        let due = |wall_ms| is_rotation_due(life, wall_ms);
+        assert!(due(life.issued_ms - CLOCK_SKEW_MS - 1));
+        assert!(!due(life.issued_ms - CLOCK_SKEW_MS));
+        assert!(!due(life.issued_ms + life.ttl_ms / 2 - 1));
+        assert!(due(life.issued_ms + life.ttl_ms / 2));
+    }
+}
