@@ -3,7 +3,7 @@
 
 use overlane_core::Class;
 use overlane_core::lane::{CloseReason, SessionEvent};
-use overlane_core::wire::frame::{CONTROL_MARKER, PAYLOAD_MARKER};
+use overlane_core::wire::frame::{BATCH_MARKER, CONTROL_MARKER, PAYLOAD_MARKER};
 
 use super::check::Seen;
 use super::config::{Broken, Fault};
@@ -89,7 +89,7 @@ impl World<'_> {
 
     /// A message is on its way; it overtakes none of its channel.
     fn under_way(&mut self, (link, side): EndId, class: Class, takes_ms: u64, message: Vec<u8>) {
-        let payload = message.starts_with(&PAYLOAD_MARKER);
+        let payload = is_payload(&message);
         if payload && self.is_broken(Broken::LostMessage) && self.permille(20) {
             return;
         }
@@ -107,7 +107,7 @@ impl World<'_> {
         let last = channel
             .under_way
             .back_mut()
-            .filter(|(_, last)| swap && last.starts_with(&PAYLOAD_MARKER));
+            .filter(|(_, last)| swap && is_payload(last));
         let message = match last {
             Some((_, last)) => std::mem::replace(last, message),
             None => message,
@@ -250,9 +250,11 @@ impl World<'_> {
         match event {
             SessionEvent::Open { .. } => self.session_open(at, node),
             SessionEvent::Closed { reason } => self.session_closed(at, node, &reason),
-            // A link that gave way before it was told of has nothing to tell.
-            _ if !told => {}
+            // Nobody here was told that it could send on it.
+            SessionEvent::Room { .. } if !told => {}
             SessionEvent::Frame { class, bytes } => {
+                // A link that gave way before it was told of is told now, with what it brought.
+                self.tell_up(at, node, true);
                 if let Some(running) = self.running(node) {
                     running.peer.handle_frame(id, class, &bytes, now);
                     self.dirty_nodes.insert(node);
@@ -268,34 +270,42 @@ impl World<'_> {
     }
 
     fn session_open(&mut self, at: EndId, node: usize) {
-        let (link, side) = at;
-        let far = self.links.get(&link).map(|link| link.node(1 - side));
-        let Some(peer) = far.and_then(|far| self.nodes.get(far)).map(|far| far.did) else {
-            return;
-        };
-        let now = self.now_at(node);
         let Some(id) = self.end(at).map(|end| end.id) else {
             return;
         };
         let up = self.running(node).is_some_and(|it| it.registry.up(id));
         self.heed_registry(node);
-        if !up {
-            return;
+        // One that gave way is ending; the node hears of it only if it brings something.
+        if up {
+            self.tell_up(at, node, false);
         }
+    }
+
+    /// Tells the node of a link, once.
+    fn tell_up(&mut self, at: EndId, node: usize, leaving: bool) {
+        let far = self.links.get(&at.0).map(|link| link.node(1 - at.1));
+        let Some(peer) = far.and_then(|far| self.nodes.get(far)).map(|far| far.did) else {
+            return;
+        };
+        let now = self.now_at(node);
+        let Some(end) = self.end(at).filter(|end| !end.told) else {
+            return;
+        };
+        end.told = true;
+        let id = end.id;
+        let witness_ms = end.witness.map(|(wall_ms, heard_ms)| {
+            wall_ms.saturating_add(now.steady_ms.saturating_sub(heard_ms))
+        });
         let number = node.to_be_bytes();
         self.trace
             .note(self.now_ms, &[b"up", &number, &peer.0], || {
                 format!("node {node} is linked to {peer}")
             });
-        let mut witness_ms = None;
-        if let Some(end) = self.end(at) {
-            end.told = true;
-            witness_ms = end.witness.map(|(wall_ms, heard_ms)| {
-                wall_ms.saturating_add(now.steady_ms.saturating_sub(heard_ms))
-            });
-        }
         if let Some(running) = self.running(node) {
             running.peer.handle_link_up(id, peer, witness_ms, now);
+            if leaving {
+                running.peer.handle_link_leaving(id);
+            }
             self.dirty_nodes.insert(node);
         }
     }
@@ -382,4 +392,9 @@ impl World<'_> {
             self.queue.push(due_ms, Event::WakeEnd(at));
         }
     }
+}
+
+/// Whether a message holds payload frames.
+fn is_payload(message: &[u8]) -> bool {
+    message.starts_with(&PAYLOAD_MARKER) || message.starts_with(&BATCH_MARKER)
 }

@@ -2,19 +2,19 @@
 
 use overlane_core::lane::SessionStatus;
 use overlane_core::lane::bounds::{
-    CONTROL_RESERVE, CONTROL_WINDOW_FRAMES, DATA_RESERVE, HELD_DEFAULT_MAX_BYTES,
-    LANE_IN_FLIGHT_MAX, LANE_WINDOW_FRAMES, QUEUED_MAX,
+    CONTROL_WINDOW_FRAMES, HELD_FAR_MAX_BYTES, LANE_IN_FLIGHT_MAX, LANE_WINDOW_FRAMES, QUEUED_MAX,
+    QUEUED_MAX_BYTES, WINDOW_SCALE_MAX,
 };
-use overlane_core::wire::bounds::FRAME_MAX_BYTES;
 
 use crate::link::config::{HANDSHAKES_DEFAULT_MAX, PEERS_DEFAULT_MAX};
 use crate::peer::{DISPATCH_QUEUE_MAX, PENDING_SENDS_MAX, Peer};
 use crate::runtime::VERIFY_OUTSTANDING_MAX;
 
-/// What a session may hold: what came and was not taken, and a full queue of the longest frames.
-const SESSION_BYTES_MAX: u64 = HELD_DEFAULT_MAX_BYTES + QUEUED_MAX as u64 * FRAME_MAX_BYTES as u64;
+/// What a session may hold: what came and was not taken, and what waits to be sent.
+const SESSION_MAX_BYTES: u64 = HELD_FAR_MAX_BYTES + QUEUED_MAX_BYTES as u64;
 
-const _: () = assert!(CONTROL_RESERVE + DATA_RESERVE < QUEUED_MAX);
+/// What a far peer's lane may hold.
+const UNTAKEN_MAX: usize = LANE_WINDOW_FRAMES as usize * WINDOW_SCALE_MAX as usize;
 
 /// The first of a node's tables that is over its bound. `jobs` are with workers, `waiting` with
 /// the application, by class; `links` have an end here.
@@ -51,7 +51,7 @@ pub(in crate::sim) fn of_session(status: &SessionStatus, held_bytes: u64) -> Res
     let mut queued = 0;
     for (class, lane) in status.lanes.each() {
         queued += lane.queued;
-        if lane.untaken > usize::from(LANE_WINDOW_FRAMES) {
+        if lane.untaken > UNTAKEN_MAX {
             return Err(format!("{class} lane: {} frames untaken", lane.untaken));
         }
         if lane.in_flight > LANE_IN_FLIGHT_MAX {
@@ -67,7 +67,7 @@ pub(in crate::sim) fn of_session(status: &SessionStatus, held_bytes: u64) -> Res
             status.unanswered_control
         ));
     }
-    if held_bytes > SESSION_BYTES_MAX {
+    if held_bytes > SESSION_MAX_BYTES {
         return Err(format!("a session holds {held_bytes} bytes"));
     }
     Ok(())
