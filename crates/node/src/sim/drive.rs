@@ -1,7 +1,6 @@
 //! Drives the peers: every event goes in, every effect is done. The simulated twin of
 //! `runtime::driver`.
 
-use overlane_core::lane::SendError as LaneError;
 use overlane_core::transaction::Payload;
 use overlane_core::{Class, Coded};
 
@@ -53,7 +52,7 @@ impl World<'_> {
             }
             Effect::Dispatch { class, delivery } => self.dispatch(node, class, *delivery),
             Effect::Taken { link, class } => {
-                let lost = self.is_broken(Broken::LostCredit) && self.permille(100);
+                let lost = self.is_broken(Broken::LostCredit) && self.permille(500);
                 let end = self
                     .running(node)
                     .and_then(|it| it.links.get(&link).copied());
@@ -73,6 +72,11 @@ impl World<'_> {
                 self.heed_registry(node);
                 let words = code;
                 self.see(&Seen::PeerBlamed { node, words });
+            }
+            // No simulated node has joined a ring, so none asks for a link or asks another.
+            Effect::Connect { .. } | Effect::Offered { .. } | Effect::Asked { .. } => {
+                let words = format!("node {node} has joined no ring, and asks for links");
+                self.broke("nothing of a ring without a ring", words);
             }
             Effect::Sent { id, result } => self.sent(node, id, result),
             Effect::Event(event) => self.told(node, event),
@@ -98,7 +102,7 @@ impl World<'_> {
             None => LaneAnswer::Gone,
             Some(end) => match end.session.send(class, frame) {
                 Ok(()) => LaneAnswer::Placed,
-                Err(LaneError::LaneFull { .. }) => LaneAnswer::Full,
+                Err(error) if error.is_full() => LaneAnswer::Full,
                 Err(_) => LaneAnswer::Gone,
             },
         };
@@ -218,7 +222,7 @@ impl World<'_> {
                     self.unlinked(node, to);
                 }
             }
-            Told::Admitted { .. } => {}
+            Told::Admitted { .. } | Told::Unreachable { .. } => {}
             Told::Refused {
                 peer,
                 class,
