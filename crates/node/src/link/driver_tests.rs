@@ -106,7 +106,7 @@ async fn law_told_if_answered_a_link_that_gives_way_before_it_is_told_loses_no_f
     let link = Link::new(id, asked, 1 << 19, session(), queued, shared.epoch);
     let link = Arc::new(link);
     lock(&shared.registry)
-        .attach(id, Arc::clone(&link))
+        .attach(id, link.peer, Arc::clone(&link))
         .unwrap();
 
     let mut far = session();

@@ -305,7 +305,7 @@ mod tests {
     }
 
     fn registry() -> Registry<()> {
-        Registry::new(PEERS, HANDSHAKES)
+        Registry::<()>::new(PEERS, HANDSHAKES)
     }
 
     fn did(number: u8) -> Did {
@@ -343,7 +343,7 @@ mod tests {
     #[test]
     fn law_handshakes_begun_at_one_source_leave_places_to_others() {
         let from = |last| Direction::Inbound(Source::V4([192, 0, 2, last]));
-        let mut registry = Registry::new(PEERS, 8);
+        let mut registry = Registry::<()>::new(PEERS, 8);
         let begun: Vec<_> = (0..4).map(|_| registry.begin(from(1)).unwrap()).collect();
         let (held, places) = (4, "handshakes");
         let refused = Err(LinkError::ShareFull { held, places });
@@ -361,7 +361,7 @@ mod tests {
     #[test]
     fn law_identities_minted_at_one_source_leave_links_to_others() {
         let from = |last| Direction::Inbound(Source::V4([192, 0, 2, last]));
-        let mut registry = Registry::new(4, HANDSHAKES);
+        let mut registry = Registry::<()>::new(4, HANDSHAKES);
         let mut link = |direction, peer| {
             let id = registry.begin(direction).unwrap();
             let admitted = registry.admit(id, did(peer), mark(peer, u64::from(peer)));

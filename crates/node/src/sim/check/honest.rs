@@ -52,7 +52,8 @@ impl Honest {
             Refusal::Verify(VerifyError::Life { .. } | VerifyError::Delegation { .. }) => {
                 !wrong_clock
             }
-            Refusal::Orphaned => false,
+            // Without a ring a message that lost its link on the way has no other.
+            Refusal::Route { .. } | Refusal::Orphaned => false,
             _ => true,
         }
     }
