@@ -124,6 +124,11 @@ fn caught(broken: Broken) -> (&'static str, SimConfig) {
         messages_per_minute: 60,
         ..config(3, 12, 1)
     };
+    let full = SimConfig {
+        faults: Faults::none(),
+        messages_per_minute: 2_000,
+        ..config(2, 1, 1)
+    };
     match broken {
         Broken::ForgetfulDisk
         | Broken::EarlyRelease
@@ -132,7 +137,8 @@ fn caught(broken: Broken) -> (&'static str, SimConfig) {
         Broken::OldLease => ("no sequence twice", lives),
         Broken::SwappedMessages | Broken::SwappedAnswers => ("order per class", all),
         Broken::HeldMessage => ("no honest refusal", all),
-        Broken::LostMessage | Broken::LostCredit => ("delivery after healing", all),
+        Broken::LostMessage => ("delivery after healing", all),
+        Broken::LostCredit => ("nothing stands still", full),
         Broken::EarlyPlace => ("bounds", busy),
         Broken::NoRedial => ("healing", all),
     }
