@@ -38,11 +38,11 @@ pub(crate) use clock::Clock;
 pub(crate) use committer::AnyStore;
 pub(crate) use driver::Command;
 pub(crate) use identity::Identity;
-pub(crate) use references::{Given, Request};
 #[cfg(feature = "sim")]
 pub(crate) use identity::is_rotation_due;
 #[cfg(feature = "sim")]
 pub(crate) use redial::Backoff;
+pub(crate) use references::{Given, Request};
 pub use supervisor::PEERS_MAX;
 pub(crate) use supervisor::{LinksUp, Supervisor};
 

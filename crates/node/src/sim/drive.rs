@@ -73,10 +73,15 @@ impl World<'_> {
                 let words = code;
                 self.see(&Seen::PeerBlamed { node, words });
             }
-            // No simulated node has joined a ring, so none asks for a link or asks another.
-            Effect::Connect { .. } | Effect::Offered { .. } | Effect::Asked { .. } => {
-                let words = format!("node {node} has joined no ring, and asks for links");
-                self.broke("nothing of a ring without a ring", words);
+            // No simulated node has joined a ring or holds references, so none asks for anything
+            // of theirs.
+            Effect::Connect { .. }
+            | Effect::Offered { .. }
+            | Effect::Asked { .. }
+            | Effect::Commit(_)
+            | Effect::References(_) => {
+                let words = format!("node {node} does what it was not asked for");
+                self.broke("nothing of a ring, nothing of references", words);
             }
             Effect::Sent { id, result } => self.sent(node, id, result),
             Effect::Event(event) => self.told(node, event),
