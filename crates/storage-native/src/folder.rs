@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use overlane_core::store::{RecordName, StoreError};
 
+use crate::journal;
 use crate::mutant::broken;
 use crate::vfs::{Entry, OpenMode, Vfs, VfsFile, failed, read_whole, write_all_at};
 
@@ -85,10 +86,7 @@ impl Folder {
         if settings.is_none()
             && let Some(entry) = entries.iter().find(|entry| is_of_a_store(&entry.name))
         {
-            return Err(StoreError::WrongKind {
-                path: path.display().to_string(),
-                cause: format!("it has {} but no file `{KIND_FILE}`", entry.name),
-            });
+            return Err(kind_lost(path, &entry.name));
         }
         if settings.is_none() {
             flush_above(vfs.as_ref(), path)?;
@@ -189,9 +187,19 @@ impl Folder {
 /// The kind of store a folder holds, as its `kind` file says; `None` when it holds none.
 ///
 /// # Errors
-/// [`StoreError`] when the file cannot be read or names no known kind.
+/// [`StoreError`] when the file cannot be read, names no known kind, or is gone and what a store
+/// wrote is there.
 pub fn kind_of(vfs: &dyn Vfs, path: &Path) -> Result<Option<StoreKind>, StoreError> {
     let Some((name, _)) = kind_text(vfs, path)? else {
+        let entries = match vfs.list(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            entries => entries.map_err(failed("list", path))?,
+        };
+        let is_record = |entry: &&Entry| record_of(&entry.name, "").is_some();
+        if let Some(entry) = entries.iter().find(is_record) {
+            return Err(kind_lost(path, &entry.name));
+        }
+        journal::refuse_used(vfs, path, &entries)?;
         return Ok(None);
     };
     let kind = StoreKind::from_name(&name).ok_or_else(|| no_known_store(path))?;
@@ -221,6 +229,19 @@ fn kind_text(vfs: &dyn Vfs, path: &Path) -> Result<Option<(String, String)>, Sto
     let kind = first.strip_prefix("overlane ").filter(is_name);
     let kind = kind.ok_or_else(|| no_known_store(path))?;
     Ok(Some((kind.to_owned(), settings.to_owned())))
+}
+
+/// A folder with what a store wrote and without its `kind` file is no new store's: what it holds
+/// would count as never written.
+pub(crate) fn kind_lost(path: &Path, found: &str) -> StoreError {
+    StoreError::Damaged {
+        path: path.display().to_string(),
+        cause: format!(
+            "{found} is there, and the file `{KIND_FILE}`, which says what store it is of, is gone: \
+             put the folder back whole, or move it away to start with a new store, which resets \
+             every stream"
+        ),
+    }
 }
 
 fn no_known_store(path: &Path) -> StoreError {

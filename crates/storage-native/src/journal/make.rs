@@ -1,5 +1,7 @@
 //! Making a journal where there is none.
 
+use std::path::Path;
+
 use overlane_core::store::StoreError;
 
 use super::fields::Keys;
@@ -7,8 +9,8 @@ use super::frame::BLOCK_BYTES;
 use super::segment::{self, SEGMENT_PREFIX};
 use super::snapshot::{self, Header, SNAPSHOT_PREFIX, SnapshotWriter};
 use super::{JournalConfig, SEGMENT_BLOCKS_MIN, SEGMENTS_MIN};
-use crate::folder::{Folder, StoreKind, TEMP_SUFFIX};
-use crate::vfs::{Entry, EntryKind, failed, read_whole};
+use crate::folder::{Folder, StoreKind, TEMP_SUFFIX, kind_lost};
+use crate::vfs::{Entry, EntryKind, Vfs, failed, read_whole};
 
 /// What a journal was made with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,7 +68,11 @@ pub(super) fn make(folder: &mut Folder, keys: &Keys, made: Made) -> Result<(), S
 
 /// A folder without a `kind` file may hold what a making that was cut short left: segments of
 /// zeros and the empty snapshot. Anything else is a journal that lost its `kind` file.
-pub(super) fn refuse_used(folder: &Folder, entries: &[Entry]) -> Result<(), StoreError> {
+pub(crate) fn refuse_used(
+    vfs: &dyn Vfs,
+    folder: &Path,
+    entries: &[Entry],
+) -> Result<(), StoreError> {
     for entry in entries {
         let EntryKind::File { bytes } = entry.kind else {
             continue;
@@ -79,19 +85,15 @@ pub(super) fn refuse_used(folder: &Folder, entries: &[Entry]) -> Result<(), Stor
         let fresh = match covered {
             Some(covered) => covered == 0,
             None if is_segment => {
-                let path = folder.path.join(&entry.name);
+                let path = folder.join(&entry.name);
                 let length = usize::try_from(bytes).unwrap_or(usize::MAX);
-                let read = read_whole(folder.vfs.as_ref(), &path, length);
-                let read = read.map_err(failed("read", &path))?;
+                let read = read_whole(vfs, &path, length).map_err(failed("read", &path))?;
                 read.iter().all(|byte| *byte == 0)
             }
             None => !entry.name.starts_with(SNAPSHOT_PREFIX),
         };
         if !fresh {
-            return Err(StoreError::WrongKind {
-                path: folder.path.display().to_string(),
-                cause: format!("it has {}, written to, but no file `kind`", entry.name),
-            });
+            return Err(kind_lost(folder, &entry.name));
         }
     }
     Ok(())

@@ -49,6 +49,7 @@ use table::{Entry, Place, Table};
 pub use checkpoint::Pace;
 #[cfg(any(test, feature = "testkit"))]
 pub(crate) use locate::locate;
+pub(crate) use make::refuse_used;
 #[cfg(any(test, feature = "testkit"))]
 pub(crate) use snapshot::RECORD_OVERHEAD_BYTES;
 

@@ -36,7 +36,7 @@ pub(super) fn open(
             cause: format!("its file `{KIND_FILE}` does not say how it was made"),
         })?,
         None => {
-            make::refuse_used(&folder, &entries)?;
+            make::refuse_used(folder.vfs.as_ref(), path, &entries)?;
             let made = Made::of(&config);
             make::make(&mut folder, &keys, made)?;
             made
