@@ -16,12 +16,13 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use overlane_core::identity::{Delegatee, Delegation, Life, Signer, VerifyContext};
 use overlane_core::replay::record::{FloorRecord, Record};
-use overlane_core::store::{Change, Effect};
+use overlane_core::store::{Change, Effect, Found, RecordName, RecordStore as _};
 use overlane_core::transaction::{Draft, Message, Namespace, Payload, RelayFields, Transaction};
 use overlane_core::wire::cbor::to_vec;
 use overlane_core::{NetworkId, TxId};
 use overlane_node::home::Home;
-use overlane_storage_native::StoreKind;
+use overlane_storage_native::vfs::RealVfs;
+use overlane_storage_native::{JournalConfig, JournalStore, StoreAdmin as _, StoreKind};
 use serde_json::Value;
 use support::{Answer, Pair, Place, event};
 
@@ -90,39 +91,132 @@ fn cli_replay_shows_a_sound_store_of_either_kind() {
     }
 }
 
-#[test]
-fn cli_replay_names_what_is_wrong_and_harms_nothing_else() {
-    let classes = ["application", "storage", "e2e", "control"];
-    let pair = stopped_receiver("files", &classes);
-    let [corrupted, foreign, deleted, sound] = classes.map(|class| name_of(&pair.there, class));
-    let file = |name: &str| pair.there.home().join("replay").join(name);
-    let mut bytes = fs::read(file(&corrupted)).expect("a record");
+/// One record corrupted, one in another's place, one gone; what is left of the first.
+fn harm_files(place: &Place, [corrupted, foreign, deleted, sound]: [&str; 4]) -> Vec<u8> {
+    let file = |name: &str| place.home().join("replay").join(name);
+    let mut bytes = fs::read(file(corrupted)).expect("a record");
     let middle = bytes.len() / 2;
     bytes[middle] ^= 1;
-    fs::write(file(&corrupted), &bytes).expect("corrupted");
-    fs::copy(file(&sound), file(&foreign)).expect("another's");
-    fs::remove_file(file(&deleted)).expect("deleted");
+    fs::write(file(corrupted), &bytes).expect("corrupted");
+    fs::copy(file(sound), file(foreign)).expect("another's");
+    fs::remove_file(file(deleted)).expect("deleted");
+    bytes
+}
 
-    let verified = pair.there.overlane(["replay", "verify", "--json"]);
-    assert_eq!(verified.code, 1, "{verified:?}");
-    let verified = verified.json();
-    assert_eq!(verified["restores"]["receiver"], 1);
-    let bad = verified["bad"].as_array().expect("a list");
-    let state = |name: &str| {
-        let line = bad.iter().find(|line| line["record"] == name);
-        line.expect("it is named")["state"].clone()
+/// The same in a journal: another's bytes get into a record's place through the store alone, the
+/// rest happens to the blocks of its snapshot.
+fn harm_journal(place: &Place, [corrupted, foreign, deleted, sound]: [&str; 4]) {
+    let folder = place.home().join("replay");
+    let record = |name: &str| name.parse::<RecordName>().expect("a name");
+    let store = JournalStore::open(Arc::new(RealVfs), &folder, JournalConfig::default());
+    let mut store = store.expect("the store");
+    let Ok(Found::Bytes(anothers)) = store.show(record(sound)) else {
+        panic!("it is sound")
     };
-    assert_eq!(bad.len(), 3);
-    assert_eq!(
-        (state(&corrupted), state(&foreign)),
-        ("torn".into(), "foreign".into())
-    );
-    assert_eq!(state(&deleted), "missing");
-    assert_eq!(fs::read(file(&corrupted)).expect("still there"), bytes);
+    let change = Change {
+        name: record(foreign),
+        effect: Effect::Write(Arc::new(anothers)),
+    };
+    store.write(&[change]).expect("written");
+    store.checkpoint().expect("a snapshot");
+    drop(store);
+    let mut entries = fs::read_dir(&folder).expect("a folder").flatten();
+    let snapshot =
+        entries.find(|entry| entry.file_name().to_string_lossy().starts_with("snapshot-"));
+    let snapshot = snapshot.expect("a snapshot").path();
+    let mut bytes = fs::read(&snapshot).expect("a snapshot");
+    let block = |bytes: &[u8], name: &str| {
+        let head = [b"OVSR", record(name).0.as_slice()].concat();
+        let found = bytes.windows(head.len()).position(|at| at == head);
+        let start = found.expect("its block");
+        let length = bytes[start + 36..].first_chunk().expect("its length");
+        start..start + 40 + u32::from_be_bytes(*length) as usize + 16
+    };
+    let middle = block(&bytes, corrupted).start + 60;
+    bytes[middle] ^= 1;
+    let gone = block(&bytes, deleted);
+    bytes[gone].fill(0);
+    fs::write(&snapshot, &bytes).expect("written");
+}
 
-    let words = pair.there.overlane(["replay", "verify"]);
-    assert!(words.out.contains("3 do not restore"), "{words:?}");
-    assert!(words.out.contains("replay clear"), "{words:?}");
+#[test]
+fn cli_replay_names_what_is_wrong_and_harms_nothing_else() {
+    for kind in ["journal", "files"] {
+        let classes = ["application", "storage", "e2e", "control"];
+        let mut pair = stopped_receiver(kind, &classes);
+        let names = classes.map(|class| name_of(&pair.there, class));
+        let [corrupted, foreign, deleted, sound] = &names;
+        let harmed = [corrupted, foreign, deleted, sound].map(String::as_str);
+        let left = match kind {
+            "files" => Some(harm_files(&pair.there, harmed)),
+            _ => {
+                harm_journal(&pair.there, harmed);
+                None
+            }
+        };
+
+        let verified = pair.there.overlane(["replay", "verify", "--json"]);
+        assert_eq!(verified.code, 1, "{verified:?}");
+        let verified = verified.json();
+        assert_eq!(verified["restores"]["receiver"], 1, "{verified}");
+        let bad = verified["bad"].as_array().expect("a list");
+        assert_eq!(bad.len(), 3, "{verified}");
+        for (name, state) in [
+            (corrupted, "torn"),
+            (foreign, "foreign"),
+            (deleted, "missing"),
+        ] {
+            let line = bad.iter().find(|line| line["record"] == name.as_str());
+            assert_eq!(line.expect("it is named")["state"], state, "{kind}");
+            let shown = pair.there.overlane(["replay", "show", name, "--json"]);
+            assert_eq!(shown.json()["state"], state, "{kind}: {shown:?}");
+        }
+        if let Some(left) = left {
+            let file = pair.there.home().join("replay").join(corrupted);
+            assert_eq!(fs::read(file).expect("still there"), left);
+        }
+        let words = pair.there.overlane(["replay", "verify"]);
+        assert!(words.out.contains("3 do not restore"), "{words:?}");
+        assert!(words.out.contains("replay clear"), "{words:?}");
+
+        // The node runs on: each stream fails closed alone.
+        pair.receiver = pair.there.daemon();
+        pair.link();
+        let mut watch = pair.watch();
+        pair.send(&["again", "--class", "application"]);
+        let refused = event(&mut watch, "refused");
+        assert_eq!(refused["error"], "replay/stream_unavailable", "{kind}");
+        watch.kill();
+        pair.send(&["again", "--class", "control"]);
+        assert_eq!(pair.take()["verdict"], "Advance", "{kind}");
+        assert_eq!(pair.receiver.running.terminate(), Some(0));
+
+        for name in [corrupted, foreign, deleted] {
+            let done = pair
+                .there
+                .overlane(["replay", "clear", name, "--yes", "--json"]);
+            assert_eq!(done.code, 0, "{kind}: {done:?}");
+        }
+        let verified = pair.there.overlane(["replay", "verify", "--json"]);
+        assert_eq!(verified.code, 0, "{kind}: {verified:?}");
+        assert_eq!(verified.json()["restores"]["receiver"], 1);
+    }
+}
+
+#[test]
+fn cli_replay_a_store_that_lost_its_kind_file_is_damaged_and_no_new_one() {
+    for kind in ["journal", "files"] {
+        let pair = stopped_receiver(kind, &["application"]);
+        fs::remove_file(pair.there.home().join("replay").join("kind")).expect("removed");
+        for (command, code) in [("verify", 4), ("list", 4)] {
+            let refused = pair.there.overlane(["replay", command, "--json"]);
+            refused.is_refused(code, "store/damaged");
+            let words = refused.json()["message"].to_string();
+            assert!(words.contains("move it away"), "{words}");
+        }
+        let refused = pair.there.overlane(["run", "--json"]);
+        refused.is_refused(4, "store/damaged");
+    }
 }
 
 #[test]

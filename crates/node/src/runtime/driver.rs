@@ -414,3 +414,6 @@ async fn links_down(closing: &mut Option<Closing>) {
         _ => std::future::pending().await,
     }
 }
+
+#[cfg(test)]
+mod tests;

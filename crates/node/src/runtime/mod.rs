@@ -9,6 +9,8 @@ mod clock;
 mod committer;
 mod courier;
 mod driver;
+#[cfg(test)]
+mod fixture;
 mod handoff;
 mod identity;
 mod redial;

@@ -1,8 +1,10 @@
 //! Verification workers: a bounded pool of threads that check signatures.
 //!
 //! Strict Ed25519 checks are what an admission costs, and they would hold up an asynchronous
-//! worker. The pool leaves one core to the driver and the store's writer. Results come back in
-//! any order; the peer puts each lane's back in the order its frames arrived.
+//! worker. There is a worker a core: the driver and the store's writer sleep most of the time, and a
+//! thread that wakes goes before those that compute. The bench `admissions/whole` measures what that
+//! leaves of the rate that the same cores reach verifying only. Results come back in any order; the peer
+//! puts each lane's back in the order its frames arrived.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
@@ -24,7 +26,7 @@ pub(crate) struct Workers {
 }
 
 impl Workers {
-    /// Starts as many workers as there are cores but one, and at least one.
+    /// Starts a worker a core.
     ///
     /// # Errors
     /// When the platform starts no thread.
@@ -32,13 +34,20 @@ impl Workers {
         let cores = thread::available_parallelism().map_or(1, usize::from);
         // The driver keeps what is outstanding under the bound, so this queue never fills.
         let (jobs, queue) = async_channel::bounded(VERIFY_OUTSTANDING_MAX);
-        for worker in 0..cores.saturating_sub(1).max(1) {
+        for worker in 0..cores {
             let (queue, results) = (queue.clone(), results.clone());
             thread::Builder::new()
                 .name(format!("overlane-verify-{worker}"))
                 .spawn(move || run(&queue, &results))?;
         }
         Ok(Self { jobs })
+    }
+
+    /// A pool without workers, and the queue they would take from.
+    #[cfg(test)]
+    pub(super) fn idle() -> (Self, async_channel::Receiver<(VerifyTicket, VerifyJob)>) {
+        let (jobs, queue) = async_channel::bounded(VERIFY_OUTSTANDING_MAX);
+        (Self { jobs }, queue)
     }
 
     /// Hands a frame to the pool.
@@ -68,14 +77,11 @@ fn run(
 
 #[cfg(test)]
 mod tests {
-    use overlane_core::identity::{Account, Delegatee, Delegation, Life, Signer, VerifyContext};
+    use overlane_core::Class;
     use overlane_core::store::Scan;
-    use overlane_core::transaction::{Data, Draft, Message, Payload, RelayFields, Transaction};
-    use overlane_core::wire::cbor::to_vec;
-    use overlane_core::{Class, NetworkId, TxId};
     use tokio::sync::mpsc;
-    use zeroize::Zeroizing;
 
+    use super::super::fixture::{frame, life, signer};
     use super::*;
     use crate::link::LinkId;
     use crate::peer::{Effect, Now, Peer};
@@ -84,48 +90,15 @@ mod tests {
         wall_ms: 1_800_000_000_000,
         steady_ms: 0,
     };
-    const LIFE: Life = Life {
-        issued_ms: NOW.wall_ms,
-        ttl_ms: 600_000,
-    };
-
-    fn signer() -> Signer {
-        let account = Account::ed25519(Zeroizing::new([1; 32])).unwrap();
-        let delegatee = Delegatee::from_seed(Zeroizing::new([2; 32]));
-        let network = NetworkId(7);
-        let context = VerifyContext {
-            network,
-            now_ms: NOW.wall_ms,
-        };
-        let delegation = Delegation::issue(&account, &delegatee, network, LIFE).unwrap();
-        Signer::new(delegatee, delegation.verify(&context).unwrap()).unwrap()
-    }
-
-    fn frame(signer: &Signer) -> Vec<u8> {
-        let data = Data::parse(to_vec(&Message::Control(b"work"))).unwrap();
-        let destination = signer.did();
-        let draft = Draft {
-            destination,
-            tx_id: TxId([7; 16]),
-            sequence: 1,
-            message: data.message(),
-            life: LIFE,
-        };
-        let transaction = Transaction::sign(&draft, signer).unwrap();
-        let relay = RelayFields::direct(destination);
-        let payload = Payload::carry(transaction, relay, signer, LIFE).unwrap();
-        payload.to_frame(|_| false)
-    }
 
     #[test]
     fn a_full_pool_gives_a_ticket_back_and_loses_none_that_it_took() {
-        let signer = signer();
-        let frame = frame(&signer);
+        let signer = signer(NOW.wall_ms);
+        let frame = frame(&signer, life(NOW.wall_ms));
         let did = signer.did();
         let mut peer = Peer::new(signer.into(), Some(Scan::default()), NOW);
         peer.handle_link_up(LinkId(1), did, None, NOW);
-        let (jobs, queue) = async_channel::bounded(VERIFY_OUTSTANDING_MAX);
-        let workers = Workers { jobs };
+        let (workers, queue) = Workers::idle();
         let mut taken = Vec::new();
         let mut refused = Vec::new();
         for _ in 0..=VERIFY_OUTSTANDING_MAX {

@@ -14,6 +14,8 @@ pub(crate) enum Broken {
     AnswersOfWorkersSwapped,
     /// The credit of a refused frame does not go back.
     RefusedFrameNotCredited,
+    /// A frame waits for what it lacks while those behind it pass.
+    FrameHeldBack,
     /// The places of messages are free before the application took them.
     PlacesFreedBeforeTaken,
 }

@@ -89,6 +89,34 @@ struct Lane {
     frames: VecDeque<Vec<u8>>,
     untaken: usize,
     refused: bool,
+    delivered: u64,
+    /// In a broken mesh: what waits, and since which delivery.
+    held: Option<(u64, Vec<u8>)>,
+}
+
+impl Lane {
+    /// Keeps a frame back until more than a window's worth has passed it.
+    fn hold_back(&mut self, frame: Vec<u8>) -> Vec<u8> {
+        const HELD_AT: u64 = 5;
+        const PASSES: u64 = 40;
+        match self.held.take() {
+            None if self.delivered == HELD_AT => match self.frames.pop_front() {
+                Some(next) => {
+                    self.held = Some((self.delivered, frame));
+                    next
+                }
+                None => frame,
+            },
+            Some((since, held)) if self.delivered == since + PASSES => {
+                self.frames.push_front(frame);
+                held
+            }
+            held => {
+                self.held = held;
+                frame
+            }
+        }
+    }
 }
 
 /// The nodes, the links between them, the time.
@@ -434,8 +462,12 @@ impl Mesh {
         let to = if ends[0] == from { ends[1] } else { ends[0] };
         let now = self.now(to);
         let lane = self.lanes.get_mut(&(link, from, class)).unwrap();
-        let frame = lane.frames.pop_front().unwrap();
+        let mut frame = lane.frames.pop_front().unwrap();
         lane.untaken += 1;
+        lane.delivered += 1;
+        if self.broken == Some(Broken::FrameHeldBack) {
+            frame = lane.hold_back(frame);
+        }
         let told_full = std::mem::take(&mut lane.refused);
         self.peer(to).handle_frame(link, class, &frame, now);
         self.drain(to);

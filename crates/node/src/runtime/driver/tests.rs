@@ -1,0 +1,130 @@
+//! What the driver reads, and what it leaves to the links.
+
+use overlane_core::lane::QuotaHint;
+
+use super::super::fixture::{NETWORK, account, frame, life};
+use super::*;
+use crate::link::{LinkConfig, LinkId};
+use crate::peer::VerifyResult;
+
+const LINK: LinkId = LinkId(1);
+/// Frames that wait on the link beyond the bound.
+const BEYOND: usize = 10;
+
+/// A driver whose workers the test is.
+struct Driven {
+    links: mpsc::Sender<LinkEvent>,
+    commands: mpsc::Sender<Command>,
+    jobs: async_channel::Receiver<(crate::peer::VerifyTicket, crate::peer::VerifyJob)>,
+    verified: mpsc::UnboundedSender<Verification>,
+}
+
+impl Driven {
+    fn start(waiting: impl IntoIterator<Item = LinkEvent>, identity: &Arc<Identity>) -> Self {
+        let clock = Clock::start();
+        let (workers, jobs) = Workers::idle();
+        let (links, _) = Links::start(LinkConfig::default(), Arc::clone(identity) as _);
+        let (verified_out, verified) = mpsc::unbounded_channel();
+        let (_batches_out, batches) = mpsc::unbounded_channel();
+        let (taken_out, taken) = mpsc::unbounded_channel();
+        let (commands_out, commands) = mpsc::channel(1);
+        let (links_out, link_events) = mpsc::channel(2 * VERIFY_OUTSTANDING_MAX);
+        for event in waiting {
+            assert!(links_out.try_send(event).is_ok());
+        }
+        let driver = Driver {
+            peer: Peer::new(identity.signer(), None, clock.now()),
+            clock,
+            identity: Arc::clone(identity),
+            links,
+            workers,
+            writer: None,
+            messages: Messages::new(taken_out),
+            events: broadcast::channel(1).0,
+            up: watch::channel(LinksUp::new()).0,
+            replies: BTreeMap::new(),
+            next_send: 0,
+            outstanding: 0,
+        };
+        tokio::spawn(driver.run(Inbox {
+            commands,
+            links: link_events,
+            verified,
+            batches,
+            taken,
+        }));
+        Self {
+            links: links_out,
+            commands: commands_out,
+            jobs,
+            verified: verified_out,
+        }
+    }
+
+    /// Events that the driver has not read.
+    fn unread(&self) -> usize {
+        self.links.max_capacity() - self.links.capacity()
+    }
+
+    /// The driver has gone round its loop this often.
+    async fn rounds(&self, count: usize) {
+        for _ in 0..count {
+            let (seen_out, seen) = oneshot::channel();
+            let look = Command::Look(Box::new(move |_| {
+                let _ = seen_out.send(());
+            }));
+            assert!(self.commands.send(look).await.is_ok());
+            assert!(seen.await.is_ok());
+        }
+    }
+
+    async fn until_jobs(&self, count: usize) {
+        for _ in 0..100 {
+            if self.jobs.len() == count {
+                return;
+            }
+            self.rounds(2 * VERIFY_OUTSTANDING_MAX / 100).await;
+        }
+        panic!("{} jobs, not {count}", self.jobs.len());
+    }
+
+    async fn answer(&self, result: impl FnOnce() -> VerifyResult) {
+        let Ok((ticket, _)) = self.jobs.recv().await else {
+            panic!("a job waits")
+        };
+        assert!(self.verified.send((ticket, result())).is_ok());
+    }
+}
+
+/// With as many checks out as may be, what is in the links stays there, and their credit holds the far
+/// side; each check that comes back lets one frame in.
+#[tokio::test]
+async fn law_the_driver_reads_no_link_at_the_bound_of_outstanding_checks() {
+    let now_ms = Clock::wall_ms();
+    let identity = Arc::new(Identity::new(account(), NETWORK, 86_400_000).unwrap());
+    let signer = identity.signer();
+    let bytes = frame(&signer, life(now_ms));
+    let up = LinkEvent::Up {
+        link: LINK,
+        peer: signer.did(),
+        dialed_url: None,
+        quota: QuotaHint::default(),
+        witness: None,
+    };
+    let frames = (0..VERIFY_OUTSTANDING_MAX + BEYOND).map(|_| LinkEvent::Frame {
+        link: LINK,
+        class: Class::Control,
+        bytes: bytes.clone(),
+    });
+    let driven = Driven::start([up].into_iter().chain(frames), &identity);
+    driven.until_jobs(VERIFY_OUTSTANDING_MAX).await;
+    for answered in 0..BEYOND {
+        // Each round would read a frame with an even chance, were it allowed to.
+        driven.rounds(64).await;
+        assert_eq!(driven.unread(), BEYOND - answered);
+        assert_eq!(driven.jobs.len(), VERIFY_OUTSTANDING_MAX);
+        driven.answer(|| Err(Refusal::VerifierStopped)).await;
+        driven.until_jobs(VERIFY_OUTSTANDING_MAX).await;
+    }
+    assert_eq!(driven.unread(), 0);
+}
