@@ -12,9 +12,11 @@ use overlane_core::store::RecordName;
 
 use super::cell::{CELL_OVERHEAD_BYTES, Cell, CellKind, CellMaker};
 use super::fields::{CHECK_BYTES, HASH_BYTES, Keys, NAME_BYTES, Put, Take, check};
+use crate::vfs::DIRECT_BYTES;
 
 /// What a device writes whole, and what a flush never rewrites.
 pub(super) const BLOCK_BYTES: usize = 4096;
+const _: () = assert!(BLOCK_BYTES.is_multiple_of(DIRECT_BYTES));
 
 const HEAD_MARKER: [u8; 4] = *b"OVJF";
 const TAIL_MARKER: [u8; 4] = *b"OVJT";
@@ -149,12 +151,17 @@ impl FrameWriter {
         self.names.iter().map(|(name, ..)| *name)
     }
 
-    /// The frame's bytes and its hash. What was gathered stays until it is cleared.
+    /// The frame's bytes, aligned for a direct write, and its hash. What was gathered stays until it
+    /// is cleared.
     pub(super) fn finish(&mut self, head: &Head, witnesses: &[RecordName]) -> (&[u8], [u8; 32]) {
         let blocks = blocks_of(self.names.len(), witnesses.len(), self.cells.len());
+        let frame_bytes = blocks.saturating_mul(BLOCK_BYTES);
         let out = &mut self.bytes;
         out.clear();
-        out.reserve(blocks.saturating_mul(BLOCK_BYTES));
+        out.reserve(frame_bytes.saturating_add(DIRECT_BYTES));
+        let start = out.as_ptr().align_offset(DIRECT_BYTES).min(DIRECT_BYTES);
+        let end = start.saturating_add(frame_bytes);
+        out.resize(start, 0);
         put_head(
             &self.keys,
             head,
@@ -170,19 +177,14 @@ impl FrameWriter {
             out.u32(*length);
         }
         let names_end = out.len();
-        let names_check = check(&self.keys.part, out.get(names_start..).unwrap_or_default());
-        out.raw(&names_check);
+        put_check(&self.keys.part, names_start, out);
         let witnesses_start = out.len();
         witnesses.iter().for_each(|name| out.raw(&name.0));
-        let witnesses_check = check(
-            &self.keys.part,
-            out.get(witnesses_start..).unwrap_or_default(),
-        );
-        out.raw(&witnesses_check);
+        put_check(&self.keys.part, witnesses_start, out);
         out.raw(&self.cells);
         let names_bytes = names_end.saturating_sub(names_start);
         let tail = TAIL_BYTES.saturating_add(names_bytes);
-        out.resize(blocks.saturating_mul(BLOCK_BYTES).saturating_sub(tail), 0);
+        out.resize(end.saturating_sub(tail), 0);
         let tail_start = out.len();
         out.extend_from_within(names_start..names_end);
         out.raw(&TAIL_MARKER);
@@ -191,15 +193,22 @@ impl FrameWriter {
         out.u64(head.number);
         out.u32(narrow(self.names.len()));
         out.u32(0);
-        let tail_check = check(&self.keys.part, out.get(tail_start..).unwrap_or_default());
-        out.raw(&tail_check);
-        let hash = *blake3::keyed_hash(&self.keys.frame, out).as_bytes();
+        put_check(&self.keys.part, tail_start, out);
+        let sealed = out.get(start..).unwrap_or_default();
+        let hash = *blake3::keyed_hash(&self.keys.frame, sealed).as_bytes();
         out.raw(&hash);
-        (&self.bytes, hash)
+        (self.bytes.get(start..).unwrap_or_default(), hash)
     }
 }
 
+/// Appends the check of everything from `start` on.
+fn put_check(key: &[u8; 32], start: usize, out: &mut Vec<u8>) {
+    let part = check(key, out.get(start..).unwrap_or_default());
+    out.raw(&part);
+}
+
 fn put_head(keys: &Keys, head: &Head, blocks: usize, sizes: [usize; 3], out: &mut Vec<u8>) {
+    let start = out.len();
     out.raw(&HEAD_MARKER);
     out.u8(head.kind as u8);
     out.raw(&[0; 3]);
@@ -209,8 +218,7 @@ fn put_head(keys: &Keys, head: &Head, blocks: usize, sizes: [usize; 3], out: &mu
     out.raw(&head.previous);
     out.u32(narrow(blocks));
     sizes.into_iter().for_each(|size| out.u32(narrow(size)));
-    let head_check = check(&keys.part, out);
-    out.raw(&head_check);
+    put_check(&keys.part, start, out);
 }
 
 /// Sizes within a frame fit: a frame fits a segment, and a segment's length is a `u32`.

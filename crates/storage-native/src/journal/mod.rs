@@ -185,6 +185,8 @@ impl JournalStore {
 
     /// The table follows each frame, so that a checkpoint never covers more than it holds.
     fn settle(&mut self, in_frame: &[Staged], batch: &[Change]) {
+        let rows = in_frame.iter().filter_map(|staged| staged.row);
+        rows.for_each(|row| self.table.fetch(row));
         for staged in in_frame {
             let Some(image) = staged.image(batch) else {
                 self.table.remove(staged.name);

@@ -90,6 +90,10 @@ impl Segments {
                 });
             }
             read(index, bytes);
+            let file = folder
+                .vfs
+                .open(&path, OpenMode::Direct)
+                .map_err(failed("open", &path))?;
             list.push(Segment {
                 path,
                 file,

@@ -127,11 +127,6 @@ fn look_up(name: RecordName, change: usize, table: &Table) -> Result<Staged, Sto
     if matches!(entry, Some(entry) if matches!(entry.place, Place::Bad(_))) {
         return Err(StoreError::BadRecord { name });
     }
-    // The value that goes is read here, where reads of memory overlap. Dropping it would wait
-    // for each alone.
-    if let Some(Place::Image(image)) = entry.map(|entry| &entry.place) {
-        let _version = image.version();
-    }
     let bytes_bound = entry.map(|entry| entry.bytes_bound);
     Ok(Staged {
         name,

@@ -110,6 +110,14 @@ impl Table {
         self.put_at(row, entry);
     }
 
+    /// Reads a value that is about to go. The reads of one batch overlap, where dropping the values
+    /// would wait for memory once each.
+    pub(super) fn fetch(&self, row: Row) {
+        if let Some(Place::Image(image)) = self.entry_at(row).map(|entry| &entry.place) {
+            let _version = image.version();
+        }
+    }
+
     /// Sets a record that is there.
     pub(super) fn put_at(&mut self, row: Row, entry: Entry) {
         let Some(held) = self.rows.get_mut(row.0 as usize) else {

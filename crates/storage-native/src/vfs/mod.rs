@@ -19,6 +19,9 @@ pub use real::RealVfs;
 /// failed. A flush is never tried again: what a failed flush leaves behind is unknown.
 pub const INTERRUPTED_RETRIES_MAX: u32 = 64;
 
+/// How memory and place of a direct write are aligned, and what its length is a multiple of.
+pub const DIRECT_BYTES: usize = 4096;
+
 /// How a file is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OpenMode {
@@ -26,6 +29,10 @@ pub enum OpenMode {
     Read,
     /// To be read and written in place; it must exist.
     Update,
+    /// To be written in place, whole blocks of [`DIRECT_BYTES`] from memory so aligned, past the
+    /// page cache where the platform and the file system can; it must exist. What cannot be
+    /// written so goes through the cache as ever.
+    Direct,
     /// To be written from the beginning; made, or cut to nothing.
     Create,
 }

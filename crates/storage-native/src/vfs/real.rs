@@ -45,10 +45,15 @@ impl Vfs for RealVfs {
     }
 
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Box<dyn VfsFile>> {
+        if mode == OpenMode::Direct
+            && let Some(file) = platform::open_direct(path)
+        {
+            return Ok(Box::new(DirectFile(RealFile(file))));
+        }
         let mut options = platform::options();
         match mode {
             OpenMode::Read => options.read(true),
-            OpenMode::Update => options.read(true).write(true),
+            OpenMode::Update | OpenMode::Direct => options.read(true).write(true),
             OpenMode::Create => options.read(true).write(true).create(true).truncate(true),
         };
         Ok(Box::new(RealFile(options.open(path)?)))
@@ -96,6 +101,39 @@ impl VfsFile for RealFile {
     }
 }
 
+/// A file whose aligned writes go past the page cache.
+#[derive(Debug)]
+struct DirectFile(RealFile);
+
+impl VfsFile for DirectFile {
+    fn read_at(&mut self, into: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.0.read_at(into, offset)
+    }
+
+    fn write_at(&mut self, from: &[u8], offset: u64) -> io::Result<usize> {
+        match self.0.write_at(from, offset) {
+            // Not aligned as this disk asks: nothing was written.
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+                platform::end_direct(&self.0.0)?;
+                self.0.write_at(from, offset)
+            }
+            written => written,
+        }
+    }
+
+    fn length(&mut self) -> io::Result<u64> {
+        self.0.length()
+    }
+
+    fn resize(&mut self, bytes: u64) -> io::Result<()> {
+        self.0.resize(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
 #[cfg(unix)]
 mod platform {
     use std::fs::DirBuilder;
@@ -115,6 +153,31 @@ mod platform {
         let mut options = OpenOptions::new();
         options.mode(0o600);
         options
+    }
+
+    /// `None` where the file system has no direct writes.
+    #[cfg(target_os = "linux")]
+    pub(super) fn open_direct(path: &Path) -> Option<File> {
+        let flag = i32::try_from(rustix::fs::OFlags::DIRECT.bits()).ok()?;
+        let mut options = options();
+        options.read(true).write(true).custom_flags(flag);
+        options.open(path).ok()
+    }
+
+    #[cfg(target_os = "linux")]
+    pub(super) fn end_direct(file: &File) -> io::Result<()> {
+        let flags = rustix::fs::fcntl_getfl(file)? - rustix::fs::OFlags::DIRECT;
+        Ok(rustix::fs::fcntl_setfl(file, flags)?)
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    pub(super) fn open_direct(_path: &Path) -> Option<File> {
+        None
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    pub(super) fn end_direct(_file: &File) -> io::Result<()> {
+        Ok(())
     }
 
     pub(super) fn rename(from: &Path, to: &Path) -> io::Result<()> {
@@ -184,6 +247,14 @@ mod platform {
 
     pub(super) fn options() -> OpenOptions {
         OpenOptions::new()
+    }
+
+    pub(super) fn open_direct(_path: &Path) -> Option<File> {
+        None
+    }
+
+    pub(super) fn end_direct(_file: &File) -> io::Result<()> {
+        Ok(())
     }
 
     pub(super) fn rename(from: &Path, to: &Path) -> io::Result<()> {
