@@ -100,10 +100,9 @@ impl Driven {
 /// side; each check that comes back lets one frame in.
 #[tokio::test]
 async fn law_the_driver_reads_no_link_at_the_bound_of_outstanding_checks() {
-    let now_ms = Clock::wall_ms();
     let identity = Arc::new(Identity::new(account(), NETWORK, 86_400_000).unwrap());
     let signer = identity.signer();
-    let bytes = frame(&signer, life(now_ms));
+    let bytes = frame(&signer, life(Clock::wall_ms()));
     let up = LinkEvent::Up {
         link: LINK,
         peer: signer.did(),
