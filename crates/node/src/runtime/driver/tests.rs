@@ -36,6 +36,9 @@ impl Driven {
             peer: Peer::new(identity.signer(), None, clock.now()),
             clock,
             identity: Arc::clone(identity),
+            courier: Courier::new(links.clone(), commands_out.downgrade()),
+            questions: BTreeMap::new(),
+            next_ask: 0,
             links,
             workers,
             writer: None,
@@ -109,6 +112,7 @@ async fn law_the_driver_reads_no_link_at_the_bound_of_outstanding_checks() {
         dialed_url: None,
         quota: QuotaHint::default(),
         witness: None,
+        leaving: false,
     };
     let frames = (0..VERIFY_OUTSTANDING_MAX + BEYOND).map(|_| LinkEvent::Frame {
         link: LINK,
