@@ -6,6 +6,7 @@ use super::super::fixture::{NETWORK, account, frame, life};
 use super::*;
 use crate::link::{LinkConfig, LinkId};
 use crate::peer::VerifyResult;
+use crate::refs::Shared;
 
 const LINK: LinkId = LinkId(1);
 /// Frames that wait on the link beyond the bound.
@@ -28,6 +29,9 @@ impl Driven {
         let (_batches_out, batches) = mpsc::unbounded_channel();
         let (taken_out, taken) = mpsc::unbounded_channel();
         let (commands_out, commands) = mpsc::channel(1);
+        let (_committed_out, committed) = mpsc::unbounded_channel();
+        let (dropped_out, dropped) = mpsc::unbounded_channel();
+        let refs = Shared::new(dropped_out, commands_out.downgrade());
         let (links_out, link_events) = mpsc::channel(2 * VERIFY_OUTSTANDING_MAX);
         for event in waiting {
             assert!(links_out.try_send(event).is_ok());
@@ -39,6 +43,7 @@ impl Driven {
             courier: Courier::new(links.clone(), commands_out.downgrade()),
             questions: BTreeMap::new(),
             next_ask: 0,
+            refs: Hands::new(refs, None),
             links,
             workers,
             writer: None,
@@ -55,6 +60,8 @@ impl Driven {
             verified,
             batches,
             taken,
+            committed,
+            dropped,
         }));
         Self {
             links: links_out,
