@@ -3,17 +3,23 @@
 //! `cargo run --release -p overlane-benches --bin refs-memory`
 //!
 //! A node exports objects, and another imports them: each has a c-list entry, found by either of
-//! its two names, and what is known of the object itself. Then every second one is dropped, in an
-//! order drawn from a seed, which leaves the tables with gaps. Last, as many promises wait for
-//! their answers. The bound is 200 bytes an entry.
+//! its two names, and what is known of the object itself. Then the same with every second one
+//! dropped, in an order drawn from a seed, which leaves the tables with gaps. What is counted is
+//! all that the allocator gets back when the tables go.
+
+use std::collections::VecDeque;
 
 use allocation_counter::measure;
+use anyhow::Context as _;
 use clap::Parser;
 use overlane_relay::refs::Limits;
 use overlane_relay::refs::table::{Answer, Event, LinkId, Local, LocalObject, Step, Tables};
 use overlane_relay::refs::wire::{Body, Epoch};
 
 const LINK: LinkId = LinkId(1);
+
+/// Everything happens at one moment, and by this one every acknowledgement is due.
+const LATE_MS: u64 = 1_000;
 
 /// Measures the memory of references.
 #[derive(Debug, Parser)]
@@ -29,8 +35,6 @@ struct Args {
 struct Side {
     tables: Tables,
     door: LocalObject,
-    /// What this side's tables hold of the allocator.
-    bytes: i64,
 }
 
 struct Pair {
@@ -43,22 +47,13 @@ impl Side {
         let mut tables = Tables::new(limits);
         let own = tables.export();
         let door = tables.open_link(LINK, Epoch(1), limits, own, 0)?;
-        Ok(Self {
-            tables,
-            door,
-            bytes: 0,
-        })
+        Ok(Self { tables, door })
     }
 
-    /// Runs a change and counts what it keeps.
-    fn change<T>(&mut self, change: impl FnOnce(&mut Tables) -> T) -> T {
-        let mut value = None;
-        let info = measure(|| value = Some(change(&mut self.tables)));
-        self.bytes += info.bytes_current;
-        match value {
-            Some(value) => value,
-            None => unreachable!("it was run"),
-        }
+    /// What the allocator gets back when the tables go: all that they held.
+    fn into_bytes(self) -> i64 {
+        let tables = self.tables;
+        -measure(|| drop(tables)).bytes_current
     }
 }
 
@@ -78,104 +73,87 @@ impl Pair {
         })
     }
 
-    /// Frames go both ways until there are none, and what is due is said.
-    fn settle(&mut self, step: Step, now_ms: u64) -> Vec<Local> {
+    /// Frames go both ways until there are none, in their order, then what is due is said. The
+    /// references that the importer was handed are returned.
+    fn settle(&mut self, by_owner: bool, step: Step) -> Vec<Local> {
         let mut held = Vec::new();
-        let mut under_way: Vec<(bool, Step)> = vec![(true, step)];
-        let late_ms = now_ms + 1_000;
-        let due = [
-            (
-                true,
-                self.owner.change(|tables| tables.handle_timeout(late_ms)),
-            ),
-            (
-                false,
-                self.importer
-                    .change(|tables| tables.handle_timeout(late_ms)),
-            ),
-        ];
-        under_way.extend(due);
-        while let Some((by_owner, step)) = under_way.pop() {
+        let mut steps = VecDeque::from([(by_owner, step)]);
+        let mut due_is_said = false;
+        loop {
+            let Some((by_owner, step)) = steps.pop_front() else {
+                if due_is_said {
+                    return held;
+                }
+                due_is_said = true;
+                steps.push_back((true, self.owner.tables.handle_timeout(LATE_MS)));
+                steps.push_back((false, self.importer.tables.handle_timeout(LATE_MS)));
+                continue;
+            };
             for event in &step.events {
                 if let Event::Deliver { body, .. } = event {
                     held.extend(body.refs().copied());
                 }
             }
-            for transmit in step.transmits {
-                let to = match by_owner {
-                    true => &mut self.importer,
-                    false => &mut self.owner,
-                };
-                let bytes = transmit.bytes;
-                let came = to.change(|tables| tables.handle_frame(LINK, &bytes, now_ms));
-                // What was to be sent is not the tables' any more, except what they keep of it.
-                under_way.push((!by_owner, came));
+            let to = match by_owner {
+                true => &mut self.importer,
+                false => &mut self.owner,
+            };
+            for transmit in &step.transmits {
+                let came = to.tables.handle_frame(LINK, &transmit.bytes, 0);
+                steps.push_back((!by_owner, came));
             }
         }
-        held
     }
+}
+
+/// References that are alive, of these so many in the order in which they were made, or every second
+/// one dropped.
+fn alive(entries: u32, drops: Option<u64>) -> anyhow::Result<(Pair, u32)> {
+    let mut pair = Pair::new(entries)?;
+    let mut held = Vec::new();
+    for _ in 0..entries {
+        let door = pair.owner.door.into();
+        let tables = &mut pair.owner.tables;
+        let object = Local::Object(tables.export());
+        let (_, step) = tables.send(door, Body::of([object]), Answer::Unwanted, 0)?;
+        // Kept alive by the other side alone.
+        tables.release(object, 0)?;
+        held.extend(pair.settle(true, step));
+    }
+    anyhow::ensure!(held.len() == entries as usize, "{} arrived", held.len());
+    let Some(mut chance) = drops else {
+        return Ok((pair, entries));
+    };
+    while held.len() > entries as usize / 2 {
+        chance = chance
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        let at = usize::try_from(chance >> 33)? % held.len();
+        let local = held.swap_remove(at);
+        let step = pair.importer.tables.release(local, 0)?;
+        pair.settle(false, step);
+    }
+    Ok((pair, u32::try_from(held.len())?))
 }
 
 fn main() -> anyhow::Result<()> {
     let args = Args::parse();
-    let mut pair = Pair::new(args.entries)?;
-    let base = (pair.owner.bytes, pair.importer.bytes);
-    let mut held = Vec::new();
-    for entry in 0..args.entries {
-        let door = pair.owner.door.into();
-        let (_, step) = pair.owner.change(|tables| {
-            let object = tables.export();
-            let sent = tables.send(door, Body::of([object.into()]), Answer::Unwanted, 0);
-            // Kept alive by the other side alone.
-            let _ = tables.release(object.into(), 0);
-            sent
-        })?;
-        held.extend(pair.settle(step, u64::from(entry)));
-    }
-    report("objects, one after another", &pair, base, args.entries);
-
-    let mut chance = args.seed;
-    let mut left = held.len();
-    while left > held.len() / 2 {
-        chance = chance
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1);
-        let at = usize::try_from(chance >> 33)? % left;
-        left -= 1;
-        held.swap(at, left);
-        let Some(&local) = held.get(left) else {
-            continue;
-        };
-        let step = pair.importer.change(|tables| tables.release(local, 0))?;
-        pair.settle_importer(step);
-    }
-    let left = u32::try_from(left)?;
-    report("objects, every second one dropped", &pair, base, left);
-    Ok(())
+    let (pair, left) = alive(args.entries, None)?;
+    report("one after another", pair, left)?;
+    let (pair, left) = alive(args.entries, Some(args.seed))?;
+    report("every second one dropped", pair, left)
 }
 
-impl Pair {
-    /// The same for what the importer said first.
-    fn settle_importer(&mut self, step: Step) {
-        for transmit in step.transmits {
-            let bytes = transmit.bytes;
-            let came = self
-                .owner
-                .change(|tables| tables.handle_frame(LINK, &bytes, u64::from(u32::MAX)));
-            self.settle(came, u64::from(u32::MAX));
-        }
+fn report(what: &str, pair: Pair, entries: u32) -> anyhow::Result<()> {
+    for (side, name) in [(&pair.owner, "owner"), (&pair.importer, "importer")] {
+        let view = side.tables.link(LINK).context("the link has an epoch")?;
+        println!("{what}, {name}: {view:?}");
     }
-}
-
-fn report(what: &str, pair: &Pair, base: (i64, i64), entries: u32) {
-    let each = |bytes: i64| bytes as f64 / f64::from(entries.max(1));
+    let each = |side: Side| side.into_bytes() as f64 / f64::from(entries.max(1));
     println!(
         "{what}: {entries} alive, {:.1} bytes each at the owner, {:.1} at the importer",
-        each(pair.owner.bytes - base.0),
-        each(pair.importer.bytes - base.1),
+        each(pair.owner),
+        each(pair.importer),
     );
-    let view = pair.owner.tables.link(LINK);
-    if let Some(view) = view {
-        println!("    {view:?}");
-    }
+    Ok(())
 }
