@@ -10,7 +10,10 @@
     reason = "a measuring program stops by panicking"
 )]
 
-#[allow(dead_code, reason = "the world of the tests has more than is measured here")]
+#[allow(
+    dead_code,
+    reason = "the world of the tests has more than is measured here"
+)]
 #[path = "../../crates/core/tests/ring/world.rs"]
 mod world;
 

@@ -39,7 +39,7 @@ pub(crate) fn measure(args: &Args) -> Result<()> {
         ),
         (
             "spread over all",
-            Box::new(move |it: &Item| it.seq % every != 0),
+            Box::new(move |it: &Item| !it.seq.is_multiple_of(every)),
         ),
     ] {
         let set = || {
