@@ -155,8 +155,8 @@ impl LinkIdentity for Identity {
 mod tests {
     use super::*;
 
-    /// Found by the simulator: a node that starts under a clock ahead of time is refused by all
-    /// others, as from the future, until it signs under a delegation of now.
+    /// A node that starts under a clock ahead of time is refused by all others, as from the future,
+    /// until it signs under a delegation of now.
     #[test]
     fn a_delegation_from_the_future_is_followed_by_one_of_now() {
         let life = Life {
