@@ -96,7 +96,10 @@ async fn references_are_called_passed_in_calls_dropped_and_taken_back() {
         }
     });
     let own = own.await.expect("exported");
-    let reply = at_ben.send("look", &[own.clone()]).await.expect("sent");
+    let reply = at_ben
+        .send("look", std::slice::from_ref(&own))
+        .await
+        .expect("sent");
     let mut reply = reply.await.expect("answered");
     assert_eq!(&reply.bytes[..], b"look");
     let back = reply.refs.pop().expect("one").expect("a reference");
@@ -112,7 +115,11 @@ async fn references_are_called_passed_in_calls_dropped_and_taken_back() {
     });
     let keeper = keeper.await.expect("exported");
     let (keeper, _) = given(&ann, &ben, &keeper).await;
-    let said = keeper.send("", &[own.clone()]).await.expect("sent").await;
+    let said = keeper
+        .send("", std::slice::from_ref(&own))
+        .await
+        .expect("sent")
+        .await;
     assert_eq!(&said.expect("answered").bytes[..], b"mine");
     assert_eq!(&calls.recv().await.expect("a call")[..], b"hello");
     // With ben's own handles gone too, his service ends, and with it what it sent on.
