@@ -153,6 +153,9 @@ fn cli_a_fetch_waits_for_a_node_that_is_killed_and_goes_on_where_it_was() {
     let (mut at_ann, mut at_ben) = (ann.daemon(), ben.daemon());
     let file = bytes(3_000_000);
     let shared = shared(&ann, "large.bin", &file);
+    // She dials him, so that a restart links them again at once.
+    let added = ann.overlane(["peer", "add", at_ben.url(), "--json"]);
+    assert_eq!(added.code, 0, "{added:?}");
     let ticket = shared["ticket"].as_str().expect("a ticket").to_owned();
 
     // Ann is killed in the middle of it: calls are open on both sides, answers on their way. The

@@ -29,7 +29,7 @@ const SECRET: [u8; 32] = [7; 32];
 /// How many seeds the storms run; `REFS_SEEDS` says another number for a longer run.
 fn seeds() -> u64 {
     let asked = std::env::var("REFS_SEEDS").ok();
-    asked.map_or(4, |seeds| seeds.parse().expect("a number"))
+    asked.map_or(24, |seeds| seeds.parse().expect("a number"))
 }
 
 /// Echoed calls of one node to another, numbered, while the network does its worst; and what came
@@ -76,8 +76,8 @@ fn calls_over(mut net: Net, calls: u32, mut harm: impl FnMut(&mut Net, u32)) {
             net.pass_to(net.now_ms + 100);
         }
     }
-    (net.loses, net.repeats) = (0, 0);
-    net.quiet(20_000);
+    (net.loses, net.repeats, net.reorders) = (0, 0, false);
+    net.quiet(30_000);
     let ends = (net.ends_told(0), net.ends_told(1));
     assert!(
         ends.0.is_empty() && ends.1.is_empty(),
@@ -125,7 +125,7 @@ fn calls_over(mut net: Net, calls: u32, mut harm: impl FnMut(&mut Net, u32)) {
 fn law_calls_arrive_once_and_in_order_over_a_network_that_loses_repeats_and_reorders() {
     for seed in 0..seeds() {
         println!("seed {seed}");
-        calls_over(Net::new(2, seed), 60, |_, _| {});
+        calls_over(Net::new(2, seed), 120, |_, _| {});
     }
 }
 
@@ -135,7 +135,7 @@ fn law_calls_arrive_once_and_in_order_over_a_network_that_loses_repeats_and_reor
 fn crash_of_either_node_loses_no_call_that_was_promised_and_repeats_none_under_another_name() {
     for seed in 0..seeds() {
         println!("seed {seed}");
-        calls_over(Net::new(2, 1_000 + seed), 60, |net, _| {
+        calls_over(Net::new(2, 1_000 + seed), 120, |net, _| {
             if net.random.below(6) == 0 {
                 let at = usize::try_from(net.random.below(2)).unwrap();
                 let lands = net.random.below(2) == 0;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use overlane_core::{Coded, Fault};
 use tokio::sync::oneshot;
+use tokio::time::{Duration, timeout};
 
 use super::{
     CallError, FarView, KeptView, Pending, Ref, ReferenceCounters, ReferenceError, Service,
@@ -14,6 +15,12 @@ use crate::node::Node;
 use crate::peer::Peer;
 use crate::peer::refs::{Ask, References, ticket_digest};
 use crate::runtime::{Command, Given};
+
+/// How often a ticket's node is asked, when the link to it is lost just then.
+const REACH_TRIES: u32 = 3;
+
+/// How long a link that the other side dialled may take after a dial that failed.
+const REACH_WITHIN: Duration = Duration::from_secs(2);
 
 /// Why a ticket gave no reference.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -141,20 +148,7 @@ impl Node {
         if ticket.peer == self.did() {
             return Err(ReferenceError::ToItself { did: ticket.peer }.into());
         }
-        let linked = self.links().iter().any(|link| link.peer == ticket.peer);
-        if let (false, Some(url)) = (linked, &ticket.url) {
-            let found = self.connect(url).await?;
-            if found != ticket.peer {
-                let wanted = ticket.peer;
-                return Err(RedeemError::OtherNode { wanted, found });
-            }
-        }
-        let ask = Ask::Redeem(ticket.peer, ticket.secret);
-        let given = self.parts().refs.ask(ask, None, Vec::new()).await?;
-        let Given::Pending(pending) = given else {
-            return Err(ReferenceError::Closed.into());
-        };
-        let pending: Pending = pending;
+        let pending = self.knock(ticket).await?;
         let mut reply = pending.await?;
         match reply.refs.pop() {
             Some(Ok(of)) => Ok(of),
@@ -190,6 +184,43 @@ impl Node {
             counters: references.counters().clone(),
         };
         Ok(self.look(status).await?.unwrap_or_default())
+    }
+
+    /// Asks at the door of a ticket's node. A link that gave way to another meanwhile is no reason to
+    /// give up: the other is waited for.
+    async fn knock(&self, ticket: &Ticket) -> Result<Pending, RedeemError> {
+        let mut tries = 1;
+        loop {
+            self.reach(ticket).await?;
+            let ask = Ask::Redeem(ticket.peer, ticket.secret);
+            match self.parts().refs.ask(ask, None, Vec::new()).await {
+                Ok(Given::Pending(pending)) => return Ok(pending),
+                Ok(_) => return Err(ReferenceError::Closed.into()),
+                Err(ReferenceError::Unreachable { .. }) if tries < REACH_TRIES => tries += 1,
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Links to a ticket's node, if no link is up and the ticket says where.
+    async fn reach(&self, ticket: &Ticket) -> Result<(), RedeemError> {
+        let up = &self.parts().up;
+        let linked = up.borrow().values().any(|did| *did == ticket.peer);
+        let (false, Some(url)) = (linked, &ticket.url) else {
+            return Ok(());
+        };
+        match self.connect(url).await {
+            Ok(found) if found == ticket.peer => Ok(()),
+            Ok(found) => {
+                let wanted = ticket.peer;
+                Err(RedeemError::OtherNode { wanted, found })
+            }
+            // It may have dialled this node at the same time, and its link stands.
+            Err(error) => match timeout(REACH_WITHIN, self.linked(ticket.peer)).await {
+                Ok(true) => Ok(()),
+                _ => Err(error.into()),
+            },
+        }
     }
 
     async fn reference(

@@ -23,7 +23,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use overlane_relay::refs::Limits;
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, broadcast, mpsc, oneshot, watch};
 
@@ -32,7 +31,7 @@ use crate::error::NodeError;
 use crate::link::{self, LinkConfig, Links};
 use crate::messages::Messages;
 use crate::node::{Node, Parts};
-use crate::peer::refs::References;
+use crate::peer::refs::{References, limits};
 use crate::peer::{PENDING_SENDS_MAX, Peer};
 use crate::refs::Shared;
 
@@ -205,7 +204,7 @@ async fn carry_references(
         return Ok(None);
     };
     let (committer, rows) = Committer::start(store, done).await?;
-    match References::open(peer.did(), Limits::default(), &rows, clock.now()) {
+    match References::open(peer.did(), limits(), &rows, clock.now()) {
         Ok(references) => {
             peer.carry(references, identity.nonce());
             Ok(Some(committer))

@@ -24,7 +24,6 @@ use overlane_node::peer::{
     Delivery, Effect, Event, LaneAnswer, Outgoing, Peer, Receipt, SendError, SendId, VerifyJob,
     VerifyTicket,
 };
-use overlane_relay::refs::Limits;
 use overlane_storage_native::testkit::{MemoryStore, Seeded};
 use zeroize::Zeroizing;
 
@@ -217,7 +216,7 @@ impl Mesh {
         }
         if let Some(rows) = &node.rows {
             let rows: Vec<_> = rows.iter().map(|(k, v)| (k.clone(), v.clone())).collect();
-            let references = References::open(node.did, Limits::default(), &rows, now).unwrap();
+            let references = References::open(node.did, refs::limits(), &rows, now).unwrap();
             node.lives += 1;
             peer.carry(references, [node.lives; 32]);
         }

@@ -28,6 +28,7 @@ mod wire;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
+use overlane_core::lane::bounds::{GONE_MS, PROBE_IDLE_MS};
 use overlane_core::{Coded, Did};
 use overlane_relay::refs::table::{
     Counts, Event, LinkId, Local, LocalObject, Source, Step, Tables,
@@ -87,6 +88,25 @@ pub const ASK_WITHIN_MS: u64 = 30_000;
 
 /// How long an epoch lasts at least before another begins at the other node's wish, in milliseconds.
 pub const EPOCH_PAUSE_MS: u64 = 1_000;
+
+/// How long a frame may stay unacknowledged while its node is linked, in milliseconds. A node that
+/// was killed counts as linked until its link is known to be gone, and what is shared with it must
+/// outlast that.
+pub const ACK_DEADLINE_MS: u64 = 180_000;
+
+const _: () = assert!(
+    ACK_DEADLINE_MS > 2 * (PROBE_IDLE_MS + GONE_MS),
+    "a link that is gone is known to be before what is shared over it is given up"
+);
+
+/// The limits of each link of a node's references.
+#[must_use]
+pub fn limits() -> Limits {
+    Limits {
+        ack_deadline_ms: ACK_DEADLINE_MS,
+        ..Limits::default()
+    }
+}
 
 /// All that a node knows of references.
 #[derive(Debug)]
