@@ -12,6 +12,8 @@ pub struct Counters {
     pub dispatched: u64,
     /// Admitted messages in a namespace that the node keeps for itself, and has no use for.
     pub unclaimed: u64,
+    /// Admitted control messages of the ring, which no application takes.
+    pub ring_received: u64,
     /// Messages signed and put in a lane.
     pub sent: u64,
     /// Control messages of the ring signed and put in a lane.

@@ -185,6 +185,7 @@ impl Peer {
                     let delivery = Box::new(admitted);
                     return self.effects.push_back(Effect::Dispatch { class, delivery });
                 }
+                self.counters.ring_received = self.counters.ring_received.saturating_add(1);
                 if let Err(refusal) = self.take_ring_message(admitted, lane.0, now) {
                     self.refuse(link, lane, refusal);
                 }
