@@ -233,11 +233,15 @@ impl Partial {
         let hash = hex::encode(self.hasher.finalize().as_bytes());
         if self.size != report.size || hash != report.hash {
             // Nothing of it can be believed.
-            let _ = fs::remove_file(&self.path);
-            let message = format!(
+            let removed = fs::remove_file(&self.path);
+            let mut message = format!(
                 "what came is not the file: its hash is {hash}, and was to be {}",
                 report.hash
             );
+            if let Err(error) = removed {
+                let part = self.path.display();
+                message = format!("{message}; remove {part} before the next fetch: {error}");
+            }
             return Err(Failure::new(
                 "share/wrong_hash",
                 Fault::PeerMisbehaved,
