@@ -7,7 +7,8 @@ use overlane_benches::full::{self, NETWORK, NOW_MS, digest, stream};
 use overlane_core::identity::{Account, Delegatee, Delegation, Life, Signer, VerifyContext};
 use overlane_core::replay::record::{Record, RecordId};
 use overlane_core::replay::{
-    Batch, BatchId, Candidate, Engine, EngineConfig, Introducer, Now, Outcome, STREAM_CAPACITY,
+    Batch, BatchId, Candidate, Engine, EngineConfig, Gather, Introducer, Now, Outcome,
+    STREAM_CAPACITY,
 };
 use overlane_core::store::{Change, Effect, Found, Scan, StoreError};
 use overlane_core::transaction::{Draft, Message, Namespace, Payload, RelayFields, Transaction};
@@ -55,6 +56,7 @@ impl Candidate for Item {
 /// Admissions that visit all streams in turn.
 pub(crate) struct Admissions {
     engine: Engine<Item>,
+    gather: Gather,
     now: Now,
     turn: u64,
 }
@@ -82,6 +84,7 @@ impl Admissions {
         assert_eq!(engine.receivers().count(), STREAM_CAPACITY);
         Self {
             engine,
+            gather: Gather::default(),
             now,
             turn: 0,
         }
@@ -121,6 +124,17 @@ impl Admissions {
 
     pub(crate) fn take_batch(&mut self) -> Option<Batch> {
         self.engine.take_batch()
+    }
+
+    /// As [`stage`](Self::stage), for what a worker verified.
+    pub(crate) fn stage_verified(&mut self) {
+        self.gather.handle_verified();
+        self.stage();
+    }
+
+    /// The open batch, once it waits for no more.
+    pub(crate) fn gather_batch(&mut self, verifying: usize) -> Option<Batch> {
+        self.gather.take_batch(&mut self.engine, verifying)
     }
 
     pub(crate) fn done(&mut self, id: BatchId, written: Result<(), StoreError>) {

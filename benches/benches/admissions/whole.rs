@@ -1,5 +1,6 @@
 //! From the signed payload to the disk, as a node's threads share the work: a verification worker
-//! a core, one thread that drives the engine, one that owns the store.
+//! a core, one thread that drives the engine, one that owns the store. A batch waits for what is being verified as a
+//! node's does (`replay::Gather`).
 //!
 //! `verify_only` runs the same loop without engine and store: what the cores reach at most. The
 //! ratio of the two is what an admission costs beside its signatures.
@@ -91,15 +92,19 @@ impl Workers {
         let started = Instant::now();
         let mut asked = in_flight.min(count);
         self.submit(asked);
+        let mut verifying = asked;
         let mut admitted = 0;
         while admitted < count {
             for done in self.next() {
                 match done {
-                    Done::Verified => admissions.stage(),
+                    Done::Verified => {
+                        verifying -= 1;
+                        admissions.stage_verified();
+                    }
                     Done::Written(id, written) => admissions.done(id, written),
                 }
             }
-            if let Some(batch) = admissions.take_batch() {
+            if let Some(batch) = admissions.gather_batch(verifying) {
                 writer.write(batch);
             }
             let came = admissions.poll_admitted();
@@ -107,6 +112,7 @@ impl Workers {
             let more = came.min(count - asked);
             self.submit(more);
             asked += more;
+            verifying += more;
         }
         started.elapsed()
     }

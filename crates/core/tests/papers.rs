@@ -190,6 +190,7 @@ fn the_page_tells_every_bound_as_it_is() {
                 HEADER_MAX_BYTES,
                 EVIDENCE_MAX_BYTES,
                 PENDING_MAX,
+                GATHER_RESULTS,
                 MAIL_LIFE_MAX_MS,
                 RIPE_MS,
                 WITNESS_WITHIN_MS,

@@ -18,6 +18,7 @@ mod engine;
 #[cfg(test)]
 mod explore;
 mod forks;
+mod gather;
 #[cfg(feature = "inspect")]
 pub mod inspect;
 mod lease;
@@ -39,6 +40,7 @@ pub use engine::{
     Batch, BatchId, Engine, EngineConfig, LEASE_LIFE_MS, NotInFlight, SIGN_WITHIN_MS, restored,
 };
 pub use forks::{FORK_LOG_CAPACITY, HEADER_MAX_BYTES, HEADER_RING_CAPACITY};
+pub use gather::{GATHER_RESULTS, Gather};
 pub use lease::{LEASE_SEQUENCES, Lease, RESERVATION_MAX, START_SHIFT, SequencesExhausted};
 pub use outcome::{Admitted, Candidate, Custodial, Outcome, Reservation, Ticket};
 pub use quota::{Bucket, QUOTA_RECORDS, QuotaLimits, QuotaRefusal};

@@ -2,7 +2,8 @@
 
 use overlane_core::replay::record::{Record, Table};
 use overlane_core::replay::{
-    Engine, EngineConfig, Introducer, NotInFlight, Outcome, PENDING_MAX, Refusal,
+    Engine, EngineConfig, GATHER_RESULTS, Gather, Introducer, NotInFlight, Outcome, PENDING_MAX,
+    Refusal,
 };
 use overlane_core::store::{Effect, Scan, StoreError};
 
@@ -228,5 +229,51 @@ fn what_waits_for_the_store_is_bounded() {
     assert_eq!(
         word(&node.admit(node.item(stream(8), 5, 1), Introducer::Own)),
         "first"
+    );
+}
+
+#[test]
+fn law_bounded_wait_a_batch_goes_when_nobody_is_verified_or_after_sixteen_results() {
+    let mut node = Node::new();
+    let mut gather = Gather::default();
+    let verified = |node: &mut Node, gather: &mut Gather, origin: u64, good: bool| {
+        gather.handle_verified();
+        if good {
+            node.offer(node.item(stream(origin), 5, 1), Introducer::Own);
+        }
+    };
+    // Alone: at once.
+    verified(&mut node, &mut gather, 1, true);
+    let batch = gather.take_batch(&mut node.engine, 0).unwrap();
+    assert_eq!(batch.changes.len(), 1);
+    node.engine.batch_done(batch.id, Ok(())).unwrap();
+    // In company: with those who were verified meanwhile, bad ones among them.
+    for result in 1..GATHER_RESULTS {
+        verified(
+            &mut node,
+            &mut gather,
+            100 + u64::from(result),
+            result % 2 == 1,
+        );
+        assert!(gather.take_batch(&mut node.engine, 1).is_none(), "{result}");
+    }
+    verified(&mut node, &mut gather, 200, true);
+    let batch = gather.take_batch(&mut node.engine, 1).unwrap();
+    assert_eq!(batch.changes.len(), 9);
+    // The count begins with the batch, also for what comes while it is written.
+    for result in 1..=GATHER_RESULTS {
+        verified(&mut node, &mut gather, 300 + u64::from(result), false);
+    }
+    verified(&mut node, &mut gather, 400, true);
+    assert!(
+        gather.take_batch(&mut node.engine, 1).is_none(),
+        "one batch in flight"
+    );
+    node.engine.batch_done(batch.id, Ok(())).unwrap();
+    let batch = gather.take_batch(&mut node.engine, 1).unwrap();
+    assert_eq!(
+        batch.changes.len(),
+        1,
+        "a flood of bad ones holds nothing back"
     );
 }

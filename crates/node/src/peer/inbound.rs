@@ -73,6 +73,7 @@ impl Peer {
 
     /// A worker is done with a frame.
     pub fn handle_verified(&mut self, ticket: VerifyTicket, result: VerifyResult, now: Now) {
+        self.gather.handle_verified();
         let known = result.as_ref().ok().map(|payload| {
             let origin = Arc::clone(payload.origin_delegation());
             (origin, Arc::clone(payload.hop_delegation()))

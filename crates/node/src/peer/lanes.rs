@@ -133,6 +133,11 @@ impl<T> InboundLanes<T> {
         dropped
     }
 
+    /// How many frames are with a worker.
+    pub(super) fn verifying(&self) -> usize {
+        self.working.len()
+    }
+
     /// How many frames are here, with workers or behind them, of links that `counts`.
     pub(super) fn count(&self, counts: impl Fn(LinkId) -> bool) -> usize {
         let slots = self.lanes.values().flatten();

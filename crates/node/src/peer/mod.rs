@@ -36,7 +36,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use overlane_core::identity::{Signer, Verified, VerifyContext};
-use overlane_core::replay::{BatchId, Engine, EngineConfig, Outcome, Ticket};
+use overlane_core::replay::{BatchId, Engine, EngineConfig, Gather, Outcome, Ticket};
 use overlane_core::store::{Scan, StoreError};
 use overlane_core::transaction::Payload;
 use overlane_core::{Class, Did, NetworkId};
@@ -75,6 +75,7 @@ pub struct Peer {
     did: Did,
     signer: Arc<Signer>,
     engine: Engine<Verified<Payload>>,
+    gather: Gather,
     has_store: bool,
     links: LinkTable,
     arrivals: InboundLanes<Arrival>,
@@ -116,6 +117,7 @@ impl Peer {
             did,
             signer,
             engine,
+            gather: Gather::default(),
             has_store,
             links: LinkTable::default(),
             arrivals: InboundLanes::default(),
@@ -267,10 +269,14 @@ impl Peer {
     // What it wants done.
 
     /// The next thing to do. A batch is taken when there is nothing else, so that everything
-    /// that was told before shares it.
+    /// that was told before shares it, and what is being verified may (law *bounded wait*).
     pub fn poll_effect(&mut self) -> Option<Effect> {
         let next = self.effects.pop_front();
-        let next = next.or_else(|| self.engine.take_batch().map(Effect::Write));
+        let next = next.or_else(|| {
+            let verifying = self.arrivals.verifying();
+            let batch = self.gather.take_batch(&mut self.engine, verifying);
+            batch.map(Effect::Write)
+        });
         next.or_else(|| self.references_commit())
     }
 

@@ -32,12 +32,17 @@ pub(super) fn signer(now_ms: u64) -> Signer {
 
 /// A control message of this signer to itself.
 pub(super) fn frame(signer: &Signer, life: Life) -> Vec<u8> {
+    frame_of(signer, life, 1)
+}
+
+/// The control message of this signer to itself that has this sequence.
+pub(super) fn frame_of(signer: &Signer, life: Life, sequence: u64) -> Vec<u8> {
     let data = Data::parse(to_vec(&Message::Control(b"work"))).unwrap();
     let destination = signer.did();
     let draft = Draft {
         destination,
         tx_id: TxId([7; 16]),
-        sequence: 1,
+        sequence,
         message: data.message(),
         life,
     };

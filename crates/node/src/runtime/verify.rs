@@ -81,7 +81,7 @@ mod tests {
     use overlane_core::store::Scan;
     use tokio::sync::mpsc;
 
-    use super::super::fixture::{frame, life, signer};
+    use super::super::fixture::{frame, frame_of, life, signer};
     use super::*;
     use crate::link::LinkId;
     use crate::peer::{Effect, Now, Peer};
@@ -124,5 +124,46 @@ mod tests {
             done.push(ticket);
         }
         assert_eq!(done, taken);
+    }
+
+    #[test]
+    fn law_bounded_wait_a_peers_batch_waits_for_what_is_being_verified() {
+        let signer = signer(NOW.wall_ms);
+        let frames = [5, 6, 7].map(|sequence| frame_of(&signer, life(NOW.wall_ms), sequence));
+        let did = signer.did();
+        let mut peer = Peer::new(signer.into(), Some(Scan::default()), NOW);
+        peer.handle_link_up(LinkId(1), did, None, NOW);
+        let mut with_workers = Vec::new();
+        for frame in &frames {
+            peer.handle_frame(LinkId(1), Class::Control, frame, NOW);
+        }
+        let mut written = Vec::new();
+        let mut drain = |peer: &mut Peer, with_workers: &mut Vec<_>| {
+            while let Some(effect) = peer.poll_effect() {
+                match effect {
+                    Effect::Verify { ticket, job } => with_workers.push((ticket, job)),
+                    Effect::Write(batch) => {
+                        written.push(batch.id);
+                        peer.handle_batch_done(batch.id, Ok(()), NOW);
+                    }
+                    _ => {}
+                }
+            }
+            written.len()
+        };
+        assert_eq!(drain(&mut peer, &mut with_workers), 0);
+        for (ticket, job) in std::mem::take(&mut with_workers) {
+            assert_eq!(
+                drain(&mut peer, &mut with_workers),
+                0,
+                "some are verified yet"
+            );
+            peer.handle_verified(ticket, job.run(), NOW);
+        }
+        assert_eq!(
+            drain(&mut peer, &mut with_workers),
+            1,
+            "one flush for all three"
+        );
     }
 }
