@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 
 use overlane_core::group::*;
 use overlane_core::identity::{CLOCK_SKEW_MS, DELEGATION_TTL_DEFAULT_MS, DELEGATION_TTL_MAX_MS};
+use overlane_core::lane::chunks::*;
 use overlane_core::mail::*;
 use overlane_core::replay::record::*;
 use overlane_core::replay::*;
@@ -159,6 +160,15 @@ fn the_page_tells_every_bound_as_it_is() {
             "## Transactions and payloads",
             named![
                 DATA_MAX_BYTES,
+                MESSAGE_MAX_BYTES,
+                CHUNK_FRAME_BYTES,
+                CHUNKS_MAX,
+                SETS_PER_LINK_MAX,
+                SETS_MAX,
+                LINK_CHUNKS_MAX_BYTES,
+                CHUNKS_MAX_BYTES,
+                TOMBSTONES_MAX,
+                CHUNKS_IDLE_MS,
                 PAYLOAD_OVERHEAD_MAX_BYTES,
                 NAMESPACE_MAX_BYTES,
                 PROOF_TTL_DEFAULT_MS,

@@ -23,5 +23,5 @@ pub use messages::Messages;
 pub use node::Node;
 pub use overlay::Pong;
 pub use peer::{Delivery, Event, Receipt, Refusal, SendError};
-pub use runtime::{EVENTS_KEPT_MAX, PEERS_MAX};
+pub use runtime::{EVENTS_KEPT_MAX, PEERS_MAX, Progress};
 pub use status::{NeighbourStatus, PeerState, PeerStatus, QueueStatus, Role, Status, StoreStatus};

@@ -16,7 +16,7 @@ use crate::link::{LinkError, LinkId, LinkStatus, Links};
 use crate::messages::Messages;
 use crate::peer::{Counters, Event, Outgoing, Peer, Receipt, SendError, is_reserved};
 use crate::refs::Shared as SharedRefs;
-use crate::runtime::{Clock, Command, Identity, LinksUp, Supervisor};
+use crate::runtime::{Clock, Command, Identity, LinksUp, Progress, Supervisor};
 use crate::status::{NeighbourStatus, PeerStatus, QueueStatus, Status, StoreStatus};
 
 /// How long a link of the destination's own is waited for where another leads there.
@@ -192,13 +192,37 @@ impl Node {
     /// # Errors
     /// [`SendError`]. After one that came before the signature, no sequence was used.
     pub async fn send(&self, destination: Did, message: Message<'_>) -> Result<Receipt, SendError> {
-        if is_reserved(&message) {
+        let outgoing = self.outgoing(destination, &message)?;
+        self.ask(|reply| Command::Send(outgoing, None, reply)).await
+    }
+
+    /// As [`send`](Self::send), telling how far a message that travels in chunks came into its lane.
+    ///
+    /// # Errors
+    /// [`SendError`].
+    pub async fn send_watched(
+        &self,
+        destination: Did,
+        message: Message<'_>,
+        progress: watch::Sender<Progress>,
+    ) -> Result<Receipt, SendError> {
+        let outgoing = self.outgoing(destination, &message)?;
+        self.ask(|reply| Command::Send(outgoing, Some(progress), reply))
+            .await
+    }
+
+    fn outgoing(&self, destination: Did, message: &Message<'_>) -> Result<Outgoing, SendError> {
+        if is_reserved(message) {
             return Err(SendError::ReservedNamespace);
         }
-        let data = Data::parse(cbor::to_vec(&message)).map_err(SignError::from)?;
-        let tx_id = self.parts().identity.tx_id();
-        let outgoing = Outgoing::new(destination, data, tx_id);
-        self.ask(|reply| Command::Send(outgoing, reply)).await
+        let data = Data::parse_large(cbor::to_vec(message)).map_err(SignError::from)?;
+        // The node's one task need not read a large message for it.
+        data.hash();
+        Ok(Outgoing::new(
+            destination,
+            data,
+            self.parts().identity.tx_id(),
+        ))
     }
 
     /// Carries the transaction of signed bytes ([`Receipt::signed`]) to its destination again.

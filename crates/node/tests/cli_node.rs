@@ -245,6 +245,36 @@ fn cli_watch_ends_in_order_with_the_node() {
     }
 }
 
+#[test]
+fn cli_a_large_file_travels_in_chunks_and_is_saved() {
+    let pair = Pair::linked();
+    let body: Vec<u8> = (0..3_000_000_u32).map(|at| (at % 251) as u8).collect();
+    let file = pair.here.dir.path().join("large");
+    fs::write(&file, &body).expect("a file");
+    let sent = pair.send(&["--file", file.to_str().expect("a path")]);
+    let folder = pair.there.dir.path().join("saved");
+    let save = ["--save", folder.to_str().expect("a path")];
+    let watch = ["watch", "--count", "1", "--json"];
+    let taken = pair.there.overlane(watch.iter().chain(&save)).json();
+    assert_eq!(taken["digest"], sent["digest"]);
+    assert_eq!(taken["body_bytes"], body.len());
+    let saved = fs::read(taken["saved"].as_str().expect("a path")).expect("a body");
+    assert!(saved == body);
+    let too_large = pair.here.dir.path().join("too_large");
+    fs::write(&too_large, vec![0; 60_000_001]).expect("a file");
+    let to = pair.receiver.did();
+    let path = too_large.to_str().expect("a path");
+    pair.here
+        .overlane(["send", to, "--file", path, "--json"])
+        .is_refused(3, "cli/too_large");
+    let keep = pair.here.dir.path().join("kept");
+    let keep = keep.to_str().expect("a path");
+    let path = file.to_str().expect("a path");
+    pair.here
+        .overlane(["send", to, "--file", path, "--keep", keep, "--json"])
+        .is_refused(2, "cli/keep_too_large");
+}
+
 /// Its host says that the killed peer's socket is closed, so it is not waited for as one whose
 /// datagrams may only be lost.
 #[test]
@@ -307,7 +337,9 @@ fn cli_send_says_why_it_cannot() {
     fs::write(&kept, "these are no signed bytes").expect("written");
     send(&["--signed", keep]).is_refused(2, "send/not_signed");
     let large = place.dir.path().join("large");
-    fs::write(&large, vec![0; 1 << 20]).expect("written");
+    // Of no bytes on the disk: its length alone is more than a message may be.
+    let file = fs::File::create(&large).expect("written");
+    file.set_len(60_000_001).expect("a length");
     send(&[&nobody, "--file", large.to_str().expect("text")]).is_refused(3, "cli/too_large");
 }
 

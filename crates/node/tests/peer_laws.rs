@@ -9,6 +9,7 @@
 )]
 
 mod mesh;
+mod peer_large;
 mod peer_replay;
 
 use std::collections::BTreeSet;

@@ -7,6 +7,7 @@
 mod batch;
 pub mod bounds;
 mod channel;
+pub mod chunks;
 mod control;
 mod credit;
 mod liveness;

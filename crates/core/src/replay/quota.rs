@@ -124,6 +124,17 @@ impl Bucket {
         Ok(())
     }
 
+    /// Gives back what one message of `data_bytes` took, for one that did not leave.
+    pub fn give_back(&mut self, limits: &QuotaLimits, data_bytes: u64) {
+        let back = |level: u64, cost: u64, burst: u64| {
+            level
+                .saturating_add(cost.saturating_mul(MILLI))
+                .min(burst.saturating_mul(MILLI))
+        };
+        self.milli_messages = back(self.milli_messages, 1, limits.burst_messages);
+        self.milli_bytes = back(self.milli_bytes, data_bytes, limits.burst_bytes);
+    }
+
     /// From when on the buckets are full if nothing is taken.
     pub fn full_at_ms(&self, limits: &QuotaLimits) -> u64 {
         let messages = limits.burst_messages.saturating_mul(MILLI) - self.milli_messages;

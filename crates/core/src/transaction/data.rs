@@ -1,7 +1,8 @@
 //! The signed data of a transaction: one message, whose tag says its class.
 
+use super::chunk::{Chunk, ChunkHead};
 use crate::ids::Class;
-use crate::wire::bounds::{DATA_MAX_BYTES, NAMESPACE_MAX_BYTES};
+use crate::wire::bounds::{DATA_MAX_BYTES, MESSAGE_MAX_BYTES, NAMESPACE_MAX_BYTES};
 use crate::wire::cbor::{CborError, CborReason, Decode, Encode, Reader, Writer, from_slice};
 use std::sync::OnceLock;
 
@@ -52,6 +53,9 @@ pub enum Message<'a> {
         /// What it says.
         body: &'a [u8],
     },
+    /// A part of a message that is too large for one frame. It is reassembled, and never admitted
+    /// itself.
+    Chunk(Chunk<'a>),
 }
 
 impl<'a> Message<'a> {
@@ -60,6 +64,7 @@ impl<'a> Message<'a> {
         match self {
             Self::Control(body) | Self::Storage(body) | Self::E2e(body) => body,
             Self::Application { body, .. } => body,
+            Self::Chunk(chunk) => chunk.bytes,
         }
     }
 
@@ -70,6 +75,7 @@ impl<'a> Message<'a> {
             Self::Storage(_) => Class::Storage,
             Self::E2e(_) => Class::E2e,
             Self::Application { .. } => Class::Application,
+            Self::Chunk(chunk) => chunk.head.class,
         }
     }
 }
@@ -85,6 +91,10 @@ impl Encode for Message<'_> {
                 .value(&self.class())
                 .text(namespace.as_str())
                 .bytes(body),
+            Self::Chunk(chunk) => {
+                chunk.encode(writer);
+                writer
+            }
         };
     }
 }
@@ -93,6 +103,9 @@ impl<'a> Decode<'a> for Message<'a> {
     fn decode(reader: &mut Reader<'a>) -> Result<Self, CborError> {
         let at = reader.at();
         let found = reader.array()?;
+        if found == Chunk::ITEMS {
+            return Chunk::decode_items(reader).map(Self::Chunk);
+        }
         let class = reader.value()?;
         let wanted = if class == Class::Application { 3 } else { 2 };
         if found != wanted {
@@ -128,6 +141,7 @@ pub struct Data {
     bytes: Vec<u8>,
     class: Class,
     body_bytes: usize,
+    chunk: Option<ChunkHead>,
     /// BLAKE3 of the bytes, once someone asked.
     hash: OnceLock<[u8; 32]>,
 }
@@ -138,9 +152,21 @@ impl Data {
     /// # Errors
     /// Over [`DATA_MAX_BYTES`], or not the one form of a message.
     pub fn parse(bytes: Vec<u8>) -> Result<Self, CborError> {
-        if bytes.len() > DATA_MAX_BYTES {
+        Self::parse_within(bytes, DATA_MAX_BYTES)
+    }
+
+    /// As [`parse`](Self::parse), of a message that may be too large for one frame.
+    ///
+    /// # Errors
+    /// Over [`MESSAGE_MAX_BYTES`], or not the one form of a message.
+    pub fn parse_large(bytes: Vec<u8>) -> Result<Self, CborError> {
+        Self::parse_within(bytes, MESSAGE_MAX_BYTES)
+    }
+
+    fn parse_within(bytes: Vec<u8>, bound: usize) -> Result<Self, CborError> {
+        if bytes.len() > bound {
             let reason = CborReason::OverBound {
-                bound: DATA_MAX_BYTES,
+                bound,
                 found: bytes.len(),
             };
             return Err(CborError { at: 0, reason });
@@ -148,7 +174,12 @@ impl Data {
         let message: Message<'_> = from_slice(&bytes)?;
         let class = message.class();
         let body_bytes = message.body().len();
+        let chunk = match message {
+            Message::Chunk(chunk) => Some(chunk.head),
+            _ => None,
+        };
         Ok(Self {
+            chunk,
             body_bytes,
             class,
             hash: OnceLock::new(),
@@ -166,11 +197,24 @@ impl Data {
         self.class
     }
 
+    /// Whether it needs more than one frame.
+    pub fn is_large(&self) -> bool {
+        self.bytes.len() > DATA_MAX_BYTES
+    }
+
+    /// Which part of which message it is, if it is no whole one.
+    pub fn chunk(&self) -> Option<&ChunkHead> {
+        self.chunk.as_ref()
+    }
+
     /// The message.
     pub fn message(&self) -> Message<'_> {
         // The body is the last field of every message, so it ends where the data ends.
         let body_at = self.bytes.len().saturating_sub(self.body_bytes);
         let body = self.bytes.get(body_at..).unwrap_or_default();
+        if let Some(head) = self.chunk {
+            return Message::Chunk(Chunk { head, bytes: body });
+        }
         match self.class {
             Class::Control => Message::Control(body),
             Class::Storage => Message::Storage(body),
@@ -213,7 +257,8 @@ impl<'a> Decode<'a> for Data {
     fn decode(reader: &mut Reader<'a>) -> Result<Self, CborError> {
         let bytes = reader.bytes()?;
         let start = reader.at().saturating_sub(bytes.len());
-        Self::parse(bytes.to_vec()).map_err(|error| CborError {
+        // A frame bounds what is in it; only what was reassembled may be larger.
+        Self::parse_large(bytes.to_vec()).map_err(|error| CborError {
             at: start.saturating_add(error.at),
             ..error
         })

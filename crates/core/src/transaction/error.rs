@@ -3,7 +3,7 @@
 use crate::fault::{Coded, Fault};
 use crate::identity::{DelegationDigest, DelegationError, LifeError};
 use crate::ids::Did;
-use crate::wire::bounds::DATA_MAX_BYTES;
+use crate::wire::bounds::{DATA_MAX_BYTES, MESSAGE_MAX_BYTES};
 use crate::wire::cbor::{CborError, CborReason};
 use crate::wire::frame::FrameError;
 use std::fmt;
@@ -117,9 +117,10 @@ impl Coded for VerifyError {
 /// Why something cannot be signed as asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SignError {
-    /// The message is larger than one payload carries.
+    /// The message is larger than one payload carries, or than its chunks may.
     #[error(
-        "a message of {size_bytes} bytes; at most {DATA_MAX_BYTES} are carried, heads included"
+        "a message of {size_bytes} bytes; at most {DATA_MAX_BYTES} are carried in one frame and \
+         {MESSAGE_MAX_BYTES} in chunks, heads included"
     )]
     Oversized {
         /// Its size, heads included.
@@ -152,7 +153,9 @@ pub enum SignError {
 impl From<CborError> for SignError {
     fn from(error: CborError) -> Self {
         match error.reason {
-            CborReason::OverBound { found, bound } if bound == DATA_MAX_BYTES => {
+            CborReason::OverBound { found, bound }
+                if bound == DATA_MAX_BYTES || bound == MESSAGE_MAX_BYTES =>
+            {
                 Self::Oversized { size_bytes: found }
             }
             _ => Self::NotMessage(error),

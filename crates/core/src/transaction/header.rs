@@ -11,6 +11,10 @@ use crate::wire::cbor::{CborError, Decode, Encode, Reader, Writer};
 /// Domain of the transaction digest.
 const TRANSACTION_DOMAIN: &str = "overlane transaction";
 
+/// Domain of a chunk's digest. Chunks of one message share its sequence, which no two transactions of
+/// a stream do: so nothing signed for a chunk is a signed header of anything.
+const CHUNK_DOMAIN: &str = "overlane chunk";
+
 /// All that the digest of a transaction is over.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Transcript {
@@ -22,11 +26,18 @@ pub(super) struct Transcript {
     pub(super) sequence: u64,
     pub(super) data_bytes: u64,
     pub(super) data_hash: [u8; 32],
+    /// Whether the data is a chunk; it is in the domain.
+    pub(super) chunk: bool,
 }
 
 impl Transcript {
     pub(super) fn digest(&self) -> TransactionDigest {
-        TransactionDigest(transcript(TRANSACTION_DOMAIN, self))
+        let domain = if self.chunk {
+            CHUNK_DOMAIN
+        } else {
+            TRANSACTION_DOMAIN
+        };
+        TransactionDigest(transcript(domain, self))
     }
 
     pub(super) fn stream(&self) -> StreamKey {
@@ -112,6 +123,7 @@ impl SignedHeader {
             sequence: self.sequence,
             data_bytes: self.data_bytes,
             data_hash: self.data_hash,
+            chunk: false,
         }
     }
 

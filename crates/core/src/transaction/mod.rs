@@ -14,6 +14,7 @@
 //! rightly used one sequence; and the delegation's digest is signed, because a renewed delegation
 //! put in its place would outlive the instant at which the stream was taken for spent.
 
+mod chunk;
 mod data;
 mod error;
 mod fork;
@@ -22,6 +23,7 @@ mod payload;
 mod proof;
 mod verify;
 
+pub use chunk::{Chunk, ChunkHead, Cutter};
 pub use data::{Data, Message, Namespace, NamespaceTooLong};
 pub use error::{Role, SignError, VerifyError};
 pub use fork::{Accepted, Fork, ForkError, ForkEvidence};

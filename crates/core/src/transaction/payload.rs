@@ -6,7 +6,10 @@ use super::header::Transcript;
 use super::proof::{DelegationRef, PROOF_TTL_MAX_MS, Proof};
 use crate::identity::{Delegation, Life, Signer, Verified};
 use crate::ids::{Did, StreamKey, TransactionDigest, TxId};
-use crate::wire::cbor::{CborError, Decode, Encode, Reader, Writer, from_slice, to_vec};
+use crate::wire::bounds::DATA_MAX_BYTES;
+use crate::wire::cbor::{
+    CborError, CborReason, Decode, Encode, Reader, Writer, from_slice, to_vec,
+};
 use crate::wire::frame::{Frame, PAYLOAD_MARKER};
 use std::sync::Arc;
 
@@ -44,8 +47,17 @@ impl Transaction {
     /// # Errors
     /// The message or the proof's life is over its bound.
     pub fn sign(draft: &Draft<'_>, signer: &Signer) -> Result<Self, SignError> {
-        check_ttl(draft.life)?;
         let data = Data::parse(to_vec(&draft.message))?;
+        Self::sign_data(draft, data, signer)
+    }
+
+    /// As [`sign`](Self::sign), of data that says the message already and may be too large for one
+    /// frame.
+    ///
+    /// # Errors
+    /// The proof's life is over its bound.
+    pub fn sign_data(draft: &Draft<'_>, data: Data, signer: &Signer) -> Result<Self, SignError> {
+        check_ttl(draft.life)?;
         let Draft {
             destination,
             tx_id,
@@ -62,6 +74,7 @@ impl Transaction {
             sequence,
             data_bytes: data_bytes(&data),
             data_hash: *data.hash(),
+            chunk: data.chunk().is_some(),
         };
         let proof = Proof::sign(Role::Origin.domain(), &transcript.digest(), signer, life);
         Ok(Self {
@@ -125,6 +138,7 @@ impl Transaction {
             sequence: self.sequence,
             data_bytes: data_bytes(&self.data),
             data_hash: *self.data.hash(),
+            chunk: self.data.chunk().is_some(),
         }
     }
 }
@@ -306,9 +320,32 @@ impl Payload {
     /// Over the size bound, not a payload frame, or not the one form of a payload.
     pub fn from_frame(frame: &[u8]) -> Result<Self, VerifyError> {
         match Frame::split(frame)? {
-            Frame::Payload(body) => Ok(from_slice(body)?),
+            Frame::Payload(body) => {
+                let payload: Self = from_slice(body)?;
+                let found = payload.transaction.data.as_bytes().len();
+                let bound = DATA_MAX_BYTES;
+                if found > bound {
+                    let reason = CborReason::OverBound { bound, found };
+                    return Err(CborError { at: 0, reason }.into());
+                }
+                Ok(payload)
+            }
             Frame::Control(_) | Frame::Batch(_) => Err(VerifyError::NotPayload),
         }
+    }
+
+    /// Reads a payload that was reassembled, written as a frame is; only one too large for a frame.
+    ///
+    /// # Errors
+    /// Not the one form of such a payload.
+    pub fn from_whole(whole: &[u8]) -> Result<Self, VerifyError> {
+        let body = whole.strip_prefix(&PAYLOAD_MARKER);
+        let payload: Self = from_slice(body.ok_or(VerifyError::NotPayload)?)?;
+        let data = &payload.transaction.data;
+        if !data.is_large() || data.chunk().is_some() {
+            return Err(Reader::invalid(0, "reassembled payload").into());
+        }
+        Ok(payload)
     }
 
     /// Resolves both references with what this node knows of its link. Called as the frame is read, so that

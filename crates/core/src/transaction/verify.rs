@@ -1,5 +1,6 @@
 //! What verification of a payload establishes.
 
+use super::chunk::ChunkHead;
 use super::data::Message;
 use super::error::{Role, VerifyError};
 use super::header::SignedHeader;
@@ -98,6 +99,12 @@ impl Verified<Payload> {
     /// The size of its signed data, which is what quota is paid for.
     pub fn data_bytes(&self) -> usize {
         self.transaction.data().as_bytes().len()
+    }
+
+    /// Which part of which message it is, if it is no whole one. It is then reassembled, and not
+    /// admitted.
+    pub fn chunk(&self) -> Option<&ChunkHead> {
+        self.transaction.data().chunk()
     }
 
     /// What it says.

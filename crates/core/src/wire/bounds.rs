@@ -24,6 +24,16 @@ pub const PAYLOAD_OVERHEAD_MAX_BYTES: usize = 2 * 1024;
 /// The most data one payload frame carries. Larger messages are cut into chunks.
 pub const DATA_MAX_BYTES: usize = FRAME_MAX_BYTES - PAYLOAD_OVERHEAD_MAX_BYTES;
 
+/// The most data of a message that travels in chunks.
+pub const MESSAGE_MAX_BYTES: usize = 60_000_000;
+
+/// How long a frame with a chunk is: other lanes wait behind it for no longer than for a batch.
+pub const CHUNK_FRAME_BYTES: usize = BATCH_MAX_BYTES;
+
+/// Chunks of one message at most: what the longest needs where an envelope costs the most.
+pub const CHUNKS_MAX: u32 = (MESSAGE_MAX_BYTES + PAYLOAD_OVERHEAD_MAX_BYTES)
+    .div_ceil(CHUNK_FRAME_BYTES - PAYLOAD_OVERHEAD_MAX_BYTES) as u32;
+
 /// The longest namespace of an application message.
 pub const NAMESPACE_MAX_BYTES: usize = 64;
 

@@ -58,6 +58,22 @@ impl Client {
         self.whole(answer).await
     }
 
+    /// Uploads a large body behind a line of JSON, and gives the steps of it.
+    ///
+    /// # Errors
+    /// [`ClientError`]
+    pub async fn upload(&self, asked: &impl Serialize, body: &[u8]) -> Result<Lines, ClientError> {
+        let mut request = serde_json::to_vec(asked).map_err(|cause| self.broken(&cause))?;
+        request.push(b'\n');
+        request.extend_from_slice(body);
+        let body = self.ask(Method::POST, "/v1/upload", request.into()).await?;
+        Ok(Lines {
+            client: self.clone(),
+            body,
+            buffer: Vec::new(),
+        })
+    }
+
     /// Asks for a stream of lines.
     ///
     /// # Errors

@@ -31,6 +31,7 @@ mod server;
 mod socket;
 mod streams;
 mod types;
+mod upload;
 
 pub use client::{Client, ClientError, Lines};
 pub use error::ApiError;
@@ -45,5 +46,5 @@ pub use types::{
     BoundReport, BoundsReport, Cause, ClassName, DestinationRequest, EventLine, FaultName,
     Identity, LaneReport, LinkReport, NeighbourReport, OfferAgainRequest, PeerChanged, PeerReport,
     PeerRequest, PeersReport, PingReport, QueueReport, Refusal, RouteReport, SendReceipt,
-    SendRequest, StatusReport, StoreReport, TakeRequest, TakenMessage,
+    SendRequest, StatusReport, StoreReport, TakeRequest, TakenMessage, UploadLine, UploadRequest,
 };

@@ -201,6 +201,15 @@ pub(super) fn event(event: &Event) -> EventLine {
             reporter: reporter.to_string(),
             error: why.code().to_owned(),
         },
+        Event::SendProgress {
+            id,
+            placed_bytes,
+            total_bytes,
+        } => EventLine::SendProgress {
+            send: id.0,
+            placed_bytes: *placed_bytes,
+            total_bytes: *total_bytes,
+        },
         Event::StoreFailed { error } => {
             let Cause { error, message } = Cause::of(error);
             EventLine::StoreFailed { error, message }
@@ -245,6 +254,7 @@ fn lane((class, lane): (Class, &LaneStatus)) -> LaneReport {
 fn counters(counters: &Counters) -> BTreeMap<String, u64> {
     let Counters {
         frames_received,
+        chunks_received,
         dispatched,
         unclaimed,
         ring_received,
@@ -265,6 +275,7 @@ fn counters(counters: &Counters) -> BTreeMap<String, u64> {
     let (unreachable, offers_declined) = (sum(unreachable), sum(offers_declined));
     let named = [
         ("frames_received", frames_received),
+        ("chunks_received", chunks_received),
         ("links_cut", &links_cut),
         ("dispatched", dispatched),
         ("unclaimed", unclaimed),

@@ -9,6 +9,7 @@ use axum::routing::{get, post};
 use axum::{Json, Router};
 use overlane_core::identity::AccountKey;
 use overlane_core::transaction::{Message, Namespace, Payload};
+use overlane_core::wire::bounds::MESSAGE_MAX_BYTES;
 use overlane_core::{Class, Did};
 use tokio::sync::{Mutex, watch};
 use tokio::task::{JoinHandle, spawn_blocking};
@@ -19,12 +20,15 @@ use super::types::{
     BoundReport, BoundsReport, DestinationRequest, OfferAgainRequest, PeerChanged, PeerRequest,
     PeersReport, PingReport, RouteReport, SendReceipt, SendRequest, StatusReport, StoreReport,
 };
-use super::{references, report, streams};
+use super::{references, report, streams, upload};
 use crate::home::{Home, peer_url};
 use crate::{Node, Receipt};
 
 /// The longest body of a request: the longest signed frame in hexadecimal, and what surrounds it.
 const REQUEST_MAX_BYTES: usize = 256 << 10;
+
+/// The longest upload: the largest message, and its line.
+const UPLOAD_MAX_BYTES: usize = MESSAGE_MAX_BYTES + 4 * 1024;
 
 /// How long answers under way may take once the API is told to stop.
 const STOP_WITHIN: Duration = Duration::from_secs(2);
@@ -120,6 +124,11 @@ fn router(daemon: Arc<Daemon>) -> Router {
         .fallback(|| async { ApiError::NoSuchRequest })
         .method_not_allowed_fallback(|| async { ApiError::NoSuchRequest })
         .layer(DefaultBodyLimit::max(REQUEST_MAX_BYTES))
+        .merge(
+            Router::new()
+                .route("/v1/upload", post(upload::upload))
+                .layer(DefaultBodyLimit::max(UPLOAD_MAX_BYTES)),
+        )
         .with_state(daemon)
 }
 
@@ -162,7 +171,7 @@ async fn send(State(daemon): Shared, asked: Asked<SendRequest>) -> Answer<SendRe
     };
     daemon.wait_for(destination, asked.wait_ms).await;
     let sent = daemon.node.send(destination, message).await?;
-    Ok(daemon.receipt(sent))
+    Ok(Json(daemon.receipt(sent)))
 }
 
 async fn offer_again(
@@ -177,7 +186,7 @@ async fn offer_again(
         daemon.wait_for(destination, asked.wait_ms).await;
     }
     let offered = daemon.node.offer_again(signed).await?;
-    Ok(daemon.receipt(offered))
+    Ok(Json(daemon.receipt(offered)))
 }
 
 async fn peers(State(daemon): Shared) -> Answer<PeersReport> {
@@ -243,7 +252,7 @@ enum Edit {
 impl Daemon {
     /// Waits until a link leads to `destination`, and at most `wait_ms`. What comes of it the
     /// node says when it is asked to send.
-    async fn wait_for(&self, destination: Did, wait_ms: u64) {
+    pub(super) async fn wait_for(&self, destination: Did, wait_ms: u64) {
         if destination == self.node.did() {
             return;
         }
@@ -257,17 +266,17 @@ impl Daemon {
     }
 
     /// What is known of a send: also whether its link had gone quiet.
-    fn receipt(&self, receipt: Receipt) -> Json<SendReceipt> {
+    pub(super) fn receipt(&self, receipt: Receipt) -> SendReceipt {
         let to = receipt.stream.destination;
         let mut links = self.node.links().into_iter();
         let disturbed = links.any(|link| link.peer == to && !link.leaving && link.disturbed);
-        Json(SendReceipt {
+        SendReceipt {
             stream: receipt.stream.to_string(),
             sequence: receipt.sequence,
             digest: receipt.digest.to_string(),
             signed: hex::encode(&receipt.signed),
             disturbed,
-        })
+        }
     }
 
     /// Changes the list in the configuration, off the asynchronous workers; whether it is
@@ -288,7 +297,7 @@ async fn stopped(mut stopping: watch::Receiver<bool>) {
     let _ = stopping.wait_for(|stopping| *stopping).await;
 }
 
-fn destination(text: &str) -> Result<Did, ApiError> {
+pub(super) fn destination(text: &str) -> Result<Did, ApiError> {
     if let Ok(did) = text.parse() {
         return Ok(did);
     }

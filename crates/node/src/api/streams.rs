@@ -138,7 +138,7 @@ impl Watching {
     }
 }
 
-type Line = Result<Bytes, serde_json::Error>;
+pub(super) type Line = Result<Bytes, serde_json::Error>;
 
 pub(super) fn line(value: &impl Serialize) -> Line {
     let mut line = serde_json::to_vec(value)?;

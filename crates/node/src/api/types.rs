@@ -53,6 +53,39 @@ pub struct SendRequest {
     pub wait_ms: u64,
 }
 
+/// A large message to sign and send; its body follows this line.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct UploadRequest {
+    /// The destination: 40 hexadecimal digits, or `did:key:z…`.
+    pub destination: String,
+    /// What the message is about, for the application at the other end.
+    pub namespace: String,
+    /// The traffic class.
+    #[serde(default)]
+    pub class: ClassName,
+    /// How long to wait for a link to the destination.
+    #[serde(default)]
+    pub wait_ms: u64,
+}
+
+/// A step of an upload. The last is how it ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum UploadLine {
+    /// How far the message came into its lane.
+    Progress {
+        /// Bytes in the lane.
+        placed_bytes: u64,
+        /// Bytes in all.
+        total_bytes: u64,
+    },
+    /// It is in its lane whole. The signed bytes are empty if they are longer than a frame.
+    Sent(SendReceipt),
+    /// It was refused.
+    Refused(Refusal),
+}
+
 /// Signed bytes to offer again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -370,6 +403,15 @@ pub enum EventLine {
         reporter: String,
         /// Why, as a code.
         error: String,
+    },
+    /// A part of a large message is in its lane.
+    SendProgress {
+        /// The send.
+        send: u64,
+        /// Bytes in the lane.
+        placed_bytes: u64,
+        /// Bytes in all.
+        total_bytes: u64,
     },
     /// The replay store failed: nothing is sent or admitted until the node is restarted.
     StoreFailed {

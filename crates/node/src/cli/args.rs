@@ -148,7 +148,7 @@ const SEND_HELP: &str = "\
 Without TEXT and --file the body is read from standard input.
 
 Example: overlane send 0f1e2d3c4b5a69788796a5b4c3d2e1f00f1e2d3c \"hello\"
-         overlane send DID --file notes.txt --namespace notes
+         overlane send DID --file photo.jpg          up to 60 MB, in chunks, with a bar
          overlane send DID \"hello\" --keep signed.bin    keep the signed bytes,
          overlane send --signed signed.bin              and offer them again: a replay";
 
@@ -408,6 +408,9 @@ pub(super) struct Watch {
     /// Show links and refusals too
     #[arg(long)]
     pub(super) events: bool,
+    /// Save bodies of more than 4 KiB in this folder, each under its digest, and show where
+    #[arg(long, value_name = "DIR")]
+    pub(super) save: Option<PathBuf>,
 }
 
 /// A traffic class by its name, with the names in the help.

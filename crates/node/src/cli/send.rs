@@ -5,9 +5,14 @@ use std::io::{self, Read, Write};
 use std::path::Path;
 
 use axum::http::Method;
+use indicatif::{ProgressBar, ProgressStyle};
 use overlane_core::Fault;
-use overlane_core::wire::bounds::{DATA_MAX_BYTES, FRAME_MAX_BYTES};
-use overlane_node::api::{Client, OfferAgainRequest, SendReceipt, SendRequest};
+use overlane_core::wire::bounds::{
+    DATA_MAX_BYTES, FRAME_MAX_BYTES, MESSAGE_MAX_BYTES, NAMESPACE_MAX_BYTES,
+};
+use overlane_node::api::{
+    Client, ClientError, OfferAgainRequest, SendReceipt, SendRequest, UploadLine, UploadRequest,
+};
 use overlane_node::home::Home;
 use serde::Serialize;
 
@@ -24,6 +29,9 @@ struct Sent {
     disturbed: bool,
 }
 
+/// What a message adds to its body at most.
+const BODY_HEAD_MAX_BYTES: usize = NAMESPACE_MAX_BYTES + 16;
+
 const TOOK: &str = "\nThe link took it; that is not yet its arrival: what its destination says of it, shows there: \
                     overlane watch --events";
 
@@ -35,7 +43,7 @@ pub(super) fn send(home: &Home, send: Send, output: &Output) -> Result<Done, Fai
     let keep = send.keep.as_deref().map(Keep::open).transpose()?;
     let receipt = match &send.signed {
         Some(file) => offer_again(home, file, &send),
-        None => sign(home, &send),
+        None => sign(home, &send, output),
     };
     let receipt = match (receipt, keep) {
         (Ok(receipt), Some(keep)) => keep.write(&receipt).map(|()| receipt),
@@ -74,12 +82,16 @@ pub(super) fn send(home: &Home, send: Send, output: &Output) -> Result<Done, Fai
     Ok(Done::Yes)
 }
 
-fn sign(home: &Home, send: &Send) -> Result<SendReceipt, Failure> {
+fn sign(home: &Home, send: &Send, output: &Output) -> Result<SendReceipt, Failure> {
     let body = match (&send.text, &send.file) {
         (Some(text), _) => text.clone().into_bytes(),
-        (None, Some(file)) => read(file, DATA_MAX_BYTES)?,
+        (None, Some(file)) => read(file, MESSAGE_MAX_BYTES)?,
         (None, None) => read_body()?,
     };
+    // What surrounds a body may be what makes a message too large for one frame.
+    if body.len() + BODY_HEAD_MAX_BYTES > DATA_MAX_BYTES {
+        return upload(home, send, &body, output);
+    }
     let asked = SendRequest {
         destination: send.did.clone().unwrap_or_default(),
         namespace: send.namespace.clone(),
@@ -88,6 +100,64 @@ fn sign(home: &Home, send: &Send) -> Result<SendReceipt, Failure> {
         wait_ms: wait_ms(send),
     };
     call(home, "/v1/send", &asked)
+}
+
+/// Sends a body that travels in chunks, with a bar on a terminal.
+fn upload(home: &Home, send: &Send, body: &[u8], output: &Output) -> Result<SendReceipt, Failure> {
+    if send.keep.is_some() {
+        let message = format!(
+            "--keep keeps messages of one frame: at most {} bytes of body",
+            DATA_MAX_BYTES - BODY_HEAD_MAX_BYTES
+        );
+        return Err(Failure::new("cli/keep_too_large", Fault::Usage, message));
+    }
+    let asked = UploadRequest {
+        destination: send.did.clone().unwrap_or_default(),
+        namespace: send.namespace.clone(),
+        class: send.class,
+        wait_ms: wait_ms(send),
+    };
+    let client = Client::of(home);
+    let bar = match output.json {
+        true => ProgressBar::hidden(),
+        false => ProgressBar::new(body.len() as u64).with_style(bar_style()),
+    };
+    let sent = ask(async {
+        let failed = |error: ClientError| Failure::of_daemon(&error);
+        let mut steps = client.upload(&asked, body).await.map_err(failed)?;
+        loop {
+            match steps.next::<UploadLine>().await.map_err(failed)? {
+                Some(UploadLine::Progress {
+                    placed_bytes,
+                    total_bytes,
+                }) => {
+                    bar.set_length(total_bytes);
+                    bar.set_position(placed_bytes);
+                }
+                Some(UploadLine::Sent(receipt)) => return Ok(receipt),
+                Some(UploadLine::Refused(refusal)) => {
+                    return Err(Failure::of_daemon(&ClientError::Refused(refusal)));
+                }
+                None => {
+                    let message = "the node ended before the message was in its lane";
+                    return Err(Failure::new(
+                        "cli/upload_ended",
+                        Fault::Unreachable,
+                        message,
+                    ));
+                }
+            }
+        }
+    });
+    bar.finish_and_clear();
+    sent
+}
+
+fn bar_style() -> ProgressStyle {
+    let style = ProgressStyle::with_template(
+        "{bar:40} {bytes} of {total_bytes}, {bytes_per_sec}, {eta} to go",
+    );
+    style.unwrap_or_else(|_| ProgressStyle::default_bar())
 }
 
 fn offer_again(home: &Home, file: &Path, send: &Send) -> Result<SendReceipt, Failure> {
@@ -119,7 +189,7 @@ pub(super) fn read(path: &Path, max_bytes: usize) -> Result<Vec<u8>, Failure> {
 /// The body from standard input. Nothing there is more likely a closed input than a message.
 fn read_body() -> Result<Vec<u8>, Failure> {
     let name = Path::new("standard input");
-    let body = read_from(io::stdin().lock(), name, DATA_MAX_BYTES)?;
+    let body = read_from(io::stdin().lock(), name, MESSAGE_MAX_BYTES)?;
     if body.is_empty() {
         let message = "there is no TEXT, no --file, and nothing on standard input; for an empty \
                        message, TEXT is \"\"";

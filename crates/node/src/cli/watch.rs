@@ -1,10 +1,14 @@
 //! `watch`: messages as they are admitted.
 
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::pin::pin;
 
 use axum::http::Method;
+use overlane_core::Fault;
 use overlane_node::api::{Client, ClientError, EventLine, Lines, TakeRequest, TakenMessage};
 use overlane_node::home::Home;
+use serde::Serialize;
 
 use super::args::Watch;
 use super::ask;
@@ -37,6 +41,7 @@ pub(super) fn watch(home: &Home, watch: &Watch, output: &Output) -> Result<Done,
                         Err(error) => return Err(failed(error)),
                     };
                     let Some(message) = message else { return ended(watch) };
+                    let message = Shown::of(message, watch.save.as_deref())?;
                     output.answer(&message, message_in_words)?;
                     left = left.map(|left| left - 1);
                     taken.set(take());
@@ -86,7 +91,61 @@ fn show(event: &EventLine, output: &Output) -> Result<(), Failure> {
     }
 }
 
-fn message_in_words(message: &TakenMessage) -> String {
+/// A body longer than this is shown by its beginning, and saved where that was asked for.
+const BODY_SHOWN_MAX_BYTES: usize = 4 * 1024;
+
+/// How many characters of such a body are shown.
+const BEGINNING_CHARS: usize = 64;
+
+/// A message as it is shown.
+#[derive(Serialize)]
+struct Shown {
+    #[serde(flatten)]
+    message: TakenMessage,
+    /// How long the body is.
+    body_bytes: usize,
+    /// Where the body was saved; it is then in no other field.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    saved: Option<String>,
+}
+
+impl Shown {
+    fn of(mut message: TakenMessage, save: Option<&Path>) -> Result<Self, Failure> {
+        // Two digits a byte.
+        let body_bytes = message.body.len() / 2;
+        let mut saved = None;
+        if let Some(folder) = save.filter(|_| body_bytes > BODY_SHOWN_MAX_BYTES) {
+            saved = Some(save_body(&message, folder)?.display().to_string());
+            message.body = String::new();
+            message.text = None;
+        }
+        Ok(Self {
+            message,
+            body_bytes,
+            saved,
+        })
+    }
+}
+
+/// Writes a body under the name of its digest, which no stranger chooses.
+fn save_body(message: &TakenMessage, folder: &Path) -> Result<PathBuf, Failure> {
+    let path = folder.join(format!("{}.body", message.digest));
+    let unwritable = |cause: String| {
+        let message = format!("write {}: {cause}", path.display());
+        Failure::new("cli/write", Fault::Usage, message)
+    };
+    let body = hex::decode(&message.body).map_err(|cause| unwritable(cause.to_string()))?;
+    let written = fs::create_dir_all(folder).and_then(|()| fs::write(&path, body));
+    written.map_err(|cause| unwritable(cause.to_string()))?;
+    Ok(path)
+}
+
+fn message_in_words(shown: &Shown) -> String {
+    let Shown {
+        message,
+        body_bytes,
+        saved,
+    } = shown;
     let TakenMessage {
         origin,
         class,
@@ -101,9 +160,21 @@ fn message_in_words(message: &TakenMessage) -> String {
         .as_ref()
         .map_or(String::new(), |name| format!("/{name}"));
     // Control characters of a stranger's stay off this terminal.
-    let says = match text {
-        Some(text) => text.escape_debug().to_string(),
-        None => format!("0x{body}"),
+    let long = *body_bytes > BODY_SHOWN_MAX_BYTES;
+    let shown = if long { BEGINNING_CHARS } else { usize::MAX };
+    let says = match (saved, text) {
+        (Some(path), _) => format!("{body_bytes} bytes, saved as {path}"),
+        (None, Some(text)) => text
+            .chars()
+            .take(shown)
+            .collect::<String>()
+            .escape_debug()
+            .to_string(),
+        (None, None) => format!("0x{}", body.chars().take(shown).collect::<String>()),
+    };
+    let says = match (saved, long) {
+        (None, true) => format!("{says}… {body_bytes} bytes (--save DIR saves them)"),
+        _ => says,
     };
     format!(
         "{origin} {class}{} #{sequence} {verdict}: {says}",
@@ -114,7 +185,9 @@ fn message_in_words(message: &TakenMessage) -> String {
 /// `None` for what a message's own line says already.
 fn event_in_words(event: &EventLine) -> Option<String> {
     Some(match event {
-        EventLine::Watching { .. } | EventLine::Admitted { .. } => return None,
+        EventLine::Watching { .. }
+        | EventLine::Admitted { .. }
+        | EventLine::SendProgress { .. } => return None,
         EventLine::LinkUp { peer, .. } => format!("-- linked to {peer}"),
         EventLine::LinkDown { peer, reason, .. } => format!("-- no link to {peer}: {reason}"),
         EventLine::Refused {

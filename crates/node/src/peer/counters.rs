@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 pub struct Counters {
     /// Payload frames that arrived on links.
     pub frames_received: u64,
+    /// Chunks of messages among them.
+    pub chunks_received: u64,
     /// Admitted messages that the application took.
     pub dispatched: u64,
     /// Admitted messages in a namespace that the node keeps for itself, and has no use for.

@@ -13,6 +13,9 @@ use overlane_core::{Class, Did};
 /// Messages of one class that are staged, or admitted and not yet taken by the application.
 pub const DISPATCH_QUEUE_MAX: usize = 256;
 
+/// Bytes of them; a message that finds none held is taken whatever it is.
+pub const DISPATCH_QUEUE_MAX_BYTES: u64 = 64 * 1024 * 1024;
+
 /// The places of all classes, and the lanes that wait for one.
 #[derive(Debug, Default)]
 pub(super) struct Dispatch {
@@ -22,15 +25,19 @@ pub(super) struct Dispatch {
 #[derive(Debug, Default)]
 struct Places {
     held: usize,
+    held_bytes: u64,
     high_water: usize,
-    waiting: VecDeque<Did>,
+    waiting: VecDeque<(Did, u64)>,
 }
 
 impl Places {
-    fn take(&mut self) -> bool {
-        let free = self.held < DISPATCH_QUEUE_MAX;
+    fn take(&mut self, bytes: u64) -> bool {
+        let after = self.held_bytes.saturating_add(bytes);
+        let fits = self.held == 0 || after <= DISPATCH_QUEUE_MAX_BYTES;
+        let free = self.held < DISPATCH_QUEUE_MAX && fits;
         if free {
             self.held += 1;
+            self.held_bytes = after;
             self.high_water = self.high_water.max(self.held);
         }
         free
@@ -38,31 +45,39 @@ impl Places {
 }
 
 impl Dispatch {
-    /// Takes a place for a lane's next frame, or notes that the lane waits for its turn.
-    pub(super) fn take_place(&mut self, class: Class, peer: Did) -> bool {
+    /// Takes a place for a lane's next message of so many bytes, or notes that the lane waits for its
+    /// turn.
+    pub(super) fn take_place(&mut self, class: Class, peer: Did, bytes: u64) -> bool {
         let places = self.of(class);
-        if places.waiting.is_empty() && places.take() {
+        if places.waiting.is_empty() && places.take(bytes) {
             return true;
         }
-        if !places.waiting.contains(&peer) {
-            places.waiting.push_back(peer);
+        if !places.waiting.iter().any(|(waits, _)| *waits == peer) {
+            places.waiting.push_back((peer, bytes));
         }
         false
     }
 
     /// The lane whose turn it is, with a place taken for it; `None` when no lane waits or no
     /// place is free.
-    pub(super) fn next_turn(&mut self, class: Class) -> Option<Did> {
+    pub(super) fn next_turn(&mut self, class: Class) -> Option<(Did, u64)> {
         let places = self.of(class);
-        let peer = *places.waiting.front()?;
-        places.take().then(|| places.waiting.pop_front())?;
-        Some(peer)
+        let (peer, bytes) = *places.waiting.front()?;
+        places.take(bytes).then(|| places.waiting.pop_front())?;
+        Some((peer, bytes))
     }
 
-    /// Gives a place back.
-    pub(super) fn free_place(&mut self, class: Class) {
+    /// Gives the place of a message of so many bytes back.
+    pub(super) fn free_place(&mut self, class: Class, bytes: u64) {
         let places = self.of(class);
+        places.held_bytes = places.held_bytes.saturating_sub(bytes);
         places.held = places.held.saturating_sub(1);
+    }
+
+    /// Gives the bytes of a message back that holds its place on.
+    pub(super) fn free_bytes(&mut self, class: Class, bytes: u64) {
+        let places = self.of(class);
+        places.held_bytes = places.held_bytes.saturating_sub(bytes);
     }
 
     /// Places held now, and the most ever held, over all classes in order.
@@ -94,25 +109,43 @@ mod tests {
         let mut dispatch = Dispatch::default();
         let (first, second) = (Did([1; 20]), Did([2; 20]));
         for _ in 0..DISPATCH_QUEUE_MAX {
-            assert!(dispatch.take_place(Class::Application, first));
+            assert!(dispatch.take_place(Class::Application, first, 10));
         }
         for waiting in [first, second, first] {
-            assert!(!dispatch.take_place(Class::Application, waiting));
+            assert!(!dispatch.take_place(Class::Application, waiting, 10));
         }
-        assert!(dispatch.take_place(Class::Control, first));
+        assert!(dispatch.take_place(Class::Control, first, 10));
         assert_eq!(dispatch.next_turn(Class::Application), None);
 
-        dispatch.free_place(Class::Application);
-        assert_eq!(dispatch.next_turn(Class::Application), Some(first));
-        assert!(!dispatch.take_place(Class::Application, first));
-        dispatch.free_place(Class::Application);
-        dispatch.free_place(Class::Application);
-        assert_eq!(dispatch.next_turn(Class::Application), Some(second));
-        assert_eq!(dispatch.next_turn(Class::Application), Some(first));
+        dispatch.free_place(Class::Application, 10);
+        assert_eq!(dispatch.next_turn(Class::Application), Some((first, 10)));
+        assert!(!dispatch.take_place(Class::Application, first, 10));
+        dispatch.free_place(Class::Application, 10);
+        dispatch.free_place(Class::Application, 10);
+        assert_eq!(dispatch.next_turn(Class::Application), Some((second, 10)));
+        assert_eq!(dispatch.next_turn(Class::Application), Some((first, 10)));
         assert_eq!(dispatch.next_turn(Class::Application), None);
         assert_eq!(
             dispatch.occupancy()[3],
             (DISPATCH_QUEUE_MAX, DISPATCH_QUEUE_MAX)
         );
+    }
+
+    #[test]
+    fn law_room_a_class_holds_no_more_bytes_than_its_bound() {
+        let mut dispatch = Dispatch::default();
+        let (first, second) = (Did([1; 20]), Did([2; 20]));
+        let half = DISPATCH_QUEUE_MAX_BYTES / 2;
+        assert!(dispatch.take_place(Class::Storage, first, half));
+        assert!(dispatch.take_place(Class::Storage, first, half));
+        assert!(!dispatch.take_place(Class::Storage, second, 1));
+        assert!(dispatch.take_place(Class::E2e, second, half));
+        dispatch.free_place(Class::Storage, half);
+        assert_eq!(dispatch.next_turn(Class::Storage), Some((second, 1)));
+        // Alone, any message is taken.
+        dispatch.free_place(Class::Storage, half);
+        dispatch.free_place(Class::Storage, 1);
+        assert!(dispatch.take_place(Class::Storage, first, 2 * DISPATCH_QUEUE_MAX_BYTES));
+        assert!(!dispatch.take_place(Class::Storage, second, 1));
     }
 }

@@ -159,6 +159,15 @@ pub enum Event {
         /// Why.
         why: WhyUnreachable,
     },
+    /// A part of a large message is in its lane.
+    SendProgress {
+        /// The send.
+        id: SendId,
+        /// Bytes in the lane.
+        placed_bytes: u64,
+        /// Bytes in all.
+        total_bytes: u64,
+    },
     /// The record store failed: this node refuses sends and admissions until it is restarted.
     StoreFailed {
         /// The store's error.

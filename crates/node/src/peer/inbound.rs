@@ -1,13 +1,16 @@
 //! Frames on their way in: decoded, verified, staged, dispatched.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use overlane_core::identity::{Delegation, Verified, VerifyContext};
+use overlane_core::lane::chunks::ChunksOf;
 use overlane_core::replay::{self, Forked, Introducer, Outcome};
 use overlane_core::transaction::{Accepted, ForkEvidence, Payload};
 use overlane_core::wire::cbor::from_slice;
 use overlane_core::{Class, Coded, Did};
 
+use super::chunks;
 use super::counters::count;
 use super::lanes::InboundLane;
 use super::links::Link;
@@ -27,8 +30,17 @@ pub type VerifyResult = Result<Box<Verified<Payload>>, Refusal>;
 /// A frame's two signatures and their delegations, to be checked on any thread.
 #[derive(Debug)]
 pub struct VerifyJob {
-    payload: Box<Payload>,
-    context: VerifyContext,
+    pub(super) subject: Subject,
+    pub(super) context: VerifyContext,
+}
+
+/// What is to be checked.
+#[derive(Debug)]
+pub(super) enum Subject {
+    /// What a frame held.
+    Frame(Box<Payload>),
+    /// What the chunks of this message gave together, and the stream they are of.
+    Whole(Vec<u8>, ChunksOf),
 }
 
 impl VerifyJob {
@@ -37,7 +49,10 @@ impl VerifyJob {
     /// # Errors
     /// [`Refusal`]: what does not hold.
     pub fn run(self) -> VerifyResult {
-        Ok(Box::new(self.payload.verify(&self.context)?))
+        match self.subject {
+            Subject::Frame(payload) => Ok(Box::new(payload.verify(&self.context)?)),
+            Subject::Whole(bytes, of) => chunks::verify(bytes, &of, &self.context),
+        }
     }
 }
 
@@ -57,7 +72,7 @@ impl Peer {
             Ok(payload) => {
                 let ticket = self.arrivals.push_working(lane, link);
                 let job = VerifyJob {
-                    payload: Box::new(payload),
+                    subject: Subject::Frame(Box::new(payload)),
                     context: self.verify_context(now),
                 };
                 self.effects.push_back(Effect::Verify { ticket, job });
@@ -86,6 +101,7 @@ impl Peer {
         let Some((lane, link)) = self.arrivals.finish(ticket, arrival) else {
             return;
         };
+        self.whole_verified(ticket, refusal.is_some());
         if let Some(refusal) = refusal {
             self.cut_for(link, &refusal);
             self.cut_for_bad_origins(link, &refusal, now);
@@ -101,19 +117,17 @@ impl Peer {
     /// The application took a message that was dispatched: its place is free.
     pub fn handle_dispatch_taken(&mut self, class: Class, now: Now) {
         self.counters.dispatched = self.counters.dispatched.saturating_add(1);
-        self.free_place(class, now);
+        let bytes = self
+            .dispatched_bytes
+            .get_mut(usize::from(class.index()))
+            .and_then(VecDeque::pop_front);
+        self.free_place(class, bytes.unwrap_or_default(), now);
         self.settle(now);
     }
 
-    pub(super) fn free_place(&mut self, class: Class, now: Now) {
-        self.dispatch.free_place(class);
+    pub(super) fn free_place(&mut self, class: Class, bytes: u64, now: Now) {
+        self.dispatch.free_place(class, bytes);
         self.serve_waiting(class, now);
-    }
-
-    /// Whether this is to be admitted here, and so needs a place.
-    fn is_for_here(&self, arrival: &Arrival) -> bool {
-        let payload = arrival.as_ref().ok();
-        payload.is_some_and(|payload| payload.stream().destination == self.did)
     }
 
     /// Moves the lane's known frames on: refused ones out, good ones to the engine while the
@@ -121,8 +135,19 @@ impl Peer {
     fn pump_lane(&mut self, lane: InboundLane, now: Now) {
         let (peer, class) = lane;
         while let Some(arrival) = self.arrivals.head(lane) {
-            if self.is_for_here(arrival) && !self.dispatch.take_place(class, peer) {
-                return;
+            match arrival {
+                Ok(payload) if payload.stream().destination != self.did => {}
+                Ok(payload) if payload.chunk().is_some() => {
+                    self.take_chunk(lane, now);
+                    continue;
+                }
+                Ok(payload) => {
+                    let bytes = place_bytes(payload);
+                    if !self.dispatch.take_place(class, peer, bytes) {
+                        return;
+                    }
+                }
+                Err(_) => {}
             }
             self.move_head(lane, now);
         }
@@ -130,13 +155,11 @@ impl Peer {
 
     /// Places came free: the lanes that wait for one take turns.
     fn serve_waiting(&mut self, class: Class, now: Now) {
-        while let Some(peer) = self.dispatch.next_turn(class) {
+        while let Some((peer, bytes)) = self.dispatch.next_turn(class) {
             let lane = (peer, class);
-            let head = self.arrivals.head(lane);
-            if head.is_some_and(|arrival| self.is_for_here(arrival)) {
-                self.move_head(lane, now);
-            } else {
-                self.dispatch.free_place(class);
+            match self.waiting_bytes(lane) {
+                Some(_) => self.move_head(lane, now),
+                None => self.dispatch.free_place(class, bytes),
             }
             self.pump_lane(lane, now);
         }
@@ -163,8 +186,11 @@ impl Peer {
         // A link stays in the table, and holds its slot, as long as a frame of it is here.
         let slot = self.links.link(link).map(|link| link.slot);
         let introducer = slot.map_or(Introducer::Own, Introducer::Slot);
+        self.whole_staged(&payload);
+        let bytes = place_bytes(&payload);
         let ticket = self.engine.stage_admission(payload, introducer, now);
-        self.staged.insert(ticket, Staged::Admission(link, lane));
+        self.staged
+            .insert(ticket, Staged::Admission(link, lane, bytes));
     }
 
     /// The engine released an admission, or refused it.
@@ -172,6 +198,7 @@ impl Peer {
         &mut self,
         link: LinkId,
         lane: InboundLane,
+        bytes: u64,
         outcome: Released,
         now: Now,
     ) {
@@ -180,9 +207,13 @@ impl Peer {
             Outcome::Admitted(admitted) => {
                 if !self.is_for_ring(&admitted) {
                     self.tell_admitted(&admitted);
-                    let Some(admitted) = self.keep_from_application(admitted, now) else {
+                    let Some(admitted) = self.keep_from_application(admitted, bytes, now) else {
                         return;
                     };
+                    let dispatched = self.dispatched_bytes.get_mut(usize::from(class.index()));
+                    if let Some(dispatched) = dispatched {
+                        dispatched.push_back(bytes);
+                    }
                     let delivery = Box::new(admitted);
                     return self.effects.push_back(Effect::Dispatch { class, delivery });
                 }
@@ -190,7 +221,7 @@ impl Peer {
                 if let Err(refusal) = self.take_ring_message(admitted, lane.0, now) {
                     self.refuse(link, lane, refusal);
                 }
-                self.dispatch.free_place(class);
+                self.dispatch.free_place(class, bytes);
                 self.serve_waiting(class, now);
             }
             Outcome::Refused { refusal, item } => {
@@ -198,7 +229,7 @@ impl Peer {
                     self.keep_evidence(forked, offered, now);
                 }
                 self.refuse(link, lane, refusal.into());
-                self.dispatch.free_place(class);
+                self.dispatch.free_place(class, bytes);
                 self.serve_waiting(class, now);
             }
             // Nothing else answers an admission from a link.
@@ -274,6 +305,7 @@ impl Peer {
     pub(super) fn handle_orphans(&mut self, link: LinkId, peer: Did, now: Now) {
         let orphans = self.arrivals.count(|link| !self.links.is_up(link));
         if orphans > ORPHAN_FRAMES_MAX {
+            self.chunks.release_link(link);
             for (class, frames) in self.arrivals.forget(peer, link) {
                 let lane = (peer, class);
                 for _ in 0..frames {
@@ -286,7 +318,7 @@ impl Peer {
     }
 
     /// Forgets a link that is down once its last frame has left, and frees its slot.
-    fn retire_link(&mut self, link: LinkId) {
+    pub(super) fn retire_link(&mut self, link: LinkId) {
         if self.links.is_up(link) || self.arrivals.count(|of| of == link) > 0 {
             return;
         }
@@ -294,6 +326,11 @@ impl Peer {
             self.engine.release_slot(retired.slot);
         }
     }
+}
+
+/// What a message holds of its class's bytes on the application's side.
+pub(super) fn place_bytes(payload: &Verified<Payload>) -> u64 {
+    u64::try_from(payload.data_bytes()).unwrap_or(u64::MAX)
 }
 
 /// Frame bounds, then decoding, then what needs no signature to be wrong. Delegations that the link showed before are put in as verified; all

@@ -69,6 +69,17 @@ impl<T> InboundLanes<T> {
         ticket
     }
 
+    /// What a lane's first frames made together goes to a worker, in their place.
+    pub(super) fn push_front_working(&mut self, lane: InboundLane, link: LinkId) -> VerifyTicket {
+        let ticket = VerifyTicket(self.next_ticket);
+        self.next_ticket += 1;
+        self.working.insert(ticket, lane);
+        let state = State::Working(ticket);
+        let slots = self.lanes.entry(lane).or_default();
+        slots.push_front(Slot { link, state });
+        ticket
+    }
+
     /// A worker finished: the lane and the link it was for. `None` when its frame was forgotten
     /// meanwhile.
     pub(super) fn finish(

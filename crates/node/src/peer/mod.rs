@@ -17,6 +17,7 @@
 //! [`poll_effect`]: Peer::poll_effect
 //! [`poll_timeout`]: Peer::poll_timeout
 
+mod chunks;
 mod counters;
 mod dispatch;
 mod effect;
@@ -36,6 +37,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use overlane_core::identity::{Signer, Verified, VerifyContext};
+use overlane_core::lane::chunks::{Chunks, ChunksOf};
 use overlane_core::replay::{BatchId, Engine, EngineConfig, Gather, Outcome, Ticket};
 use overlane_core::store::{Scan, StoreError};
 use overlane_core::transaction::Payload;
@@ -44,12 +46,14 @@ use overlane_core::{Class, Did, NetworkId};
 use crate::link::LinkId;
 
 pub use counters::Counters;
-pub use dispatch::DISPATCH_QUEUE_MAX;
+pub use dispatch::{DISPATCH_QUEUE_MAX, DISPATCH_QUEUE_MAX_BYTES};
 pub use effect::{Delivery, Effect, Event, SendId};
 pub use inbound::{ORPHAN_FRAMES_MAX, VerifyJob, VerifyResult};
 pub use lanes::VerifyTicket;
 pub use links::{BAD_ORIGINS, DELEGATIONS_MAX};
-pub use outbound::{LaneAnswer, PENDING_SENDS_MAX, SIGNING_MAX, SIGNING_MAX_BYTES};
+pub use outbound::{
+    LaneAnswer, PENDING_SENDS_MAX, PENDING_SENDS_MAX_BYTES, SIGNING_MAX, SIGNING_MAX_BYTES,
+};
 pub use overlane_core::replay::Now;
 pub use pace::{PACE, PIPE_BYTES, PIPE_FRAMES};
 pub(crate) use references::is_reserved;
@@ -79,7 +83,12 @@ pub struct Peer {
     has_store: bool,
     links: LinkTable,
     arrivals: InboundLanes<Arrival>,
+    chunks: Chunks<LinkId>,
+    /// Messages that chunks gave, with the workers.
+    wholes: BTreeMap<VerifyTicket, ChunksOf>,
     dispatch: Dispatch,
+    /// Bytes of what was dispatched and not taken, in that order, a class.
+    dispatched_bytes: [VecDeque<u64>; Class::ALL.len()],
     staged: BTreeMap<Ticket, Staged>,
     outbound: Outbound,
     ring: RingPart,
@@ -95,8 +104,8 @@ type Released = Outcome<Verified<Payload>>;
 /// What a call into the engine was for.
 #[derive(Debug)]
 enum Staged {
-    /// A frame of this link and peer; it holds a place of its class.
-    Admission(LinkId, InboundLane),
+    /// A frame of this link and peer; it holds a place of its class, and so many bytes there.
+    Admission(LinkId, InboundLane, u64),
     /// A message that waits for its sequence.
     Reservation(OutKey, SendId, Box<Outgoing>),
 }
@@ -121,7 +130,10 @@ impl Peer {
             has_store,
             links: LinkTable::default(),
             arrivals: InboundLanes::default(),
+            chunks: Chunks::default(),
+            wholes: BTreeMap::new(),
             dispatch: Dispatch::default(),
+            dispatched_bytes: Default::default(),
             staged: BTreeMap::new(),
             outbound: Outbound::default(),
             ring: RingPart::new(did, now.steady_ms),
@@ -157,6 +169,12 @@ impl Peer {
     /// Whether this node has an authoritative store, failed or not.
     pub fn has_store(&self) -> bool {
         self.has_store
+    }
+
+    /// Messages that came in part, the bytes they hold, and how many were given up since the start.
+    pub fn in_part(&self) -> (usize, u64, u64) {
+        let chunks = &self.chunks;
+        (chunks.sets(), chunks.held_bytes(), chunks.given_up())
     }
 
     /// Sends that have no result yet.
@@ -250,6 +268,10 @@ impl Peer {
         }
         self.ring_timeout(now);
         self.references_timeout(now);
+        for lane in self.outbound.due_lanes(now.steady_ms) {
+            self.pump_out_lane(lane, now);
+        }
+        self.chunks.give_up(now);
         self.settle(now);
     }
 
@@ -286,6 +308,7 @@ impl Peer {
             self.outbound.due_ms(),
             self.ring_due_ms(),
             self.references_due_ms(),
+            self.chunks.due_ms(),
         ];
         due.into_iter().flatten().min()
     }
@@ -306,7 +329,9 @@ impl Peer {
         loop {
             while let Some((ticket, outcome)) = self.engine.poll_outcome() {
                 match self.staged.remove(&ticket) {
-                    Some(Staged::Admission(link, lane)) => self.released(link, lane, outcome, now),
+                    Some(Staged::Admission(link, lane, bytes)) => {
+                        self.released(link, lane, bytes, outcome, now);
+                    }
                     Some(Staged::Reservation(stream, id, outgoing)) => {
                         self.reserved(stream, id, &outgoing, outcome, now);
                     }

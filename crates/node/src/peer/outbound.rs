@@ -3,14 +3,18 @@
 //! Law **signing order**: within one stream, messages are reserved, signed and placed in the order
 //! they were asked for, and a lane that is full holds the next one back instead of losing it. At
 //! most [`SIGNING_MAX`] messages and [`SIGNING_MAX_BYTES`] bytes of a stream are past its pace and not yet in a lane.
+//! A message too large for one frame stays at the head of its lane until its last chunk is placed; that
+//! one waits for the stream's pace, as the destination charges the message when it is whole.
 //! Source: seed 1 ("Stream and transcript"), protocol decisions 3, 4 and 6.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use overlane_core::lane::bounds::{
     LANE_PAYLOADS_MAX, LANE_WINDOW_DEFAULT_BYTES, QUEUED_MAX, QUEUED_MAX_BYTES, WINDOW_SCALE_MAX,
 };
+use overlane_core::transaction::{Cutter, RelayFields};
 use overlane_core::wire::bounds::FRAME_MAX_BYTES;
 use overlane_core::{Class, Did};
 
@@ -21,6 +25,9 @@ use crate::link::LinkId;
 
 /// Sends that are waiting for their pace, their reservation or room in a lane.
 pub const PENDING_SENDS_MAX: usize = 1_024;
+
+/// Bytes of them; a message that finds none pending is taken whatever it is.
+pub const PENDING_SENDS_MAX_BYTES: u64 = 128 * 1024 * 1024;
 
 /// Messages of one stream that are past its pace and not yet in a lane.
 pub const SIGNING_MAX: usize = 128;
@@ -66,6 +73,9 @@ pub(super) struct Outbound {
     /// Streams with one message less past their pace, and messages that wait.
     freed: BTreeSet<OutKey>,
     pending: usize,
+    pending_bytes: u64,
+    /// Lanes whose next chunk waits for its stream's pace, until then.
+    paced_lanes: BTreeMap<LaneKey, u64>,
 }
 
 /// The number of what is sent for others: nobody waits for its result.
@@ -95,6 +105,42 @@ pub(super) struct Placing {
     /// The stream whose pace this message passed, and with how many bytes; `None` for bytes offered
     /// again.
     pub(super) paced: Option<Paced>,
+    /// How a message too large for one frame is cut, and which chunk is next.
+    pub(super) cut: Option<Cut>,
+    /// What it counts of the bytes pending.
+    pub(super) bytes: u64,
+}
+
+/// How a message is cut, which chunk is next, and how it travels.
+#[derive(Debug)]
+pub(super) struct Cut {
+    pub(super) cutter: Arc<Cutter<Bytes>>,
+    pub(super) next: u32,
+    pub(super) relay: RelayFields,
+}
+
+impl Cut {
+    fn is_last(&self) -> bool {
+        self.next.saturating_add(1) == self.cutter.total()
+    }
+}
+
+/// What is to be placed next in a lane.
+#[derive(Debug)]
+pub(super) enum Next {
+    /// A signed frame.
+    Frame(Bytes),
+    /// This chunk of a message, to be signed now.
+    Chunk(Arc<Cutter<Bytes>>, u32, RelayFields),
+}
+
+/// What became of what was placed.
+#[derive(Debug)]
+pub(super) enum Placed {
+    /// The message is in the lane, or its link is gone.
+    Done(Box<Placing>),
+    /// A chunk is, and others follow: the send, and bytes placed and in all.
+    More(SendId, u64, u64),
 }
 
 /// A message past its stream's pace: the stream, and its bytes.
@@ -106,17 +152,25 @@ impl Outbound {
         self.pending
     }
 
-    /// One more send is on its way.
-    pub(super) fn begin(&mut self) -> bool {
-        let room = self.pending < PENDING_SENDS_MAX;
-        self.pending += usize::from(room);
+    /// One more send, of so many bytes, is on its way.
+    pub(super) fn begin(&mut self, bytes: u64) -> bool {
+        let after = self.pending_bytes.saturating_add(bytes);
+        let fits = self.pending == 0 || after <= PENDING_SENDS_MAX_BYTES;
+        let room = self.pending < PENDING_SENDS_MAX && fits;
+        if room {
+            self.pending += 1;
+            self.pending_bytes = after;
+        }
         room
     }
 
-    /// A send has its result. `paced` as in [`Placing`].
-    pub(super) fn end(&mut self, id: SendId, paced: Option<Paced>) {
+    /// A send of so many bytes has its result. `paced` as in [`Placing`].
+    pub(super) fn end(&mut self, id: SendId, bytes: u64, paced: Option<Paced>) {
         // What the ring sends, and what goes on for others, holds no place of a user's send.
-        self.pending = self.pending.saturating_sub(usize::from(!is_own(id)));
+        if !is_own(id) {
+            self.pending = self.pending.saturating_sub(1);
+            self.pending_bytes = self.pending_bytes.saturating_sub(bytes);
+        }
         let Some((key, bytes)) = paced else { return };
         if let Some(stream) = self.streams.get_mut(&key) {
             stream.signing = stream.signing.saturating_sub(1);
@@ -157,7 +211,12 @@ impl Outbound {
         }
         let (_, outgoing) = stream.waiting.front()?;
         let bytes = outgoing.data_bytes();
-        match stream.pace.take(bytes, steady_ms) {
+        // A large one pays when its last chunk leaves.
+        let paid = match outgoing.data.is_large() {
+            true => Ok(()),
+            false => stream.pace.take(bytes, steady_ms),
+        };
+        match paid {
             Ok(()) => {
                 stream.signing += 1;
                 stream.signing_bytes = stream.signing_bytes.saturating_add(bytes);
@@ -177,19 +236,31 @@ impl Outbound {
         streams.map(|(&key, _)| key).collect()
     }
 
-    /// When the next stream is due.
+    /// The lanes whose next chunk may be placed by now.
+    pub(super) fn due_lanes(&mut self, steady_ms: u64) -> Vec<LaneKey> {
+        let due = |(&lane, &at_ms): (&LaneKey, &u64)| (at_ms <= steady_ms).then_some(lane);
+        let due: Vec<_> = self.paced_lanes.iter().filter_map(due).collect();
+        for lane in &due {
+            self.paced_lanes.remove(lane);
+        }
+        due
+    }
+
+    /// When the next stream or lane is due.
     pub(super) fn due_ms(&self) -> Option<u64> {
         let streams = self.streams.values();
-        streams.filter_map(|stream| stream.again_ms).min()
+        let streams = streams.filter_map(|stream| stream.again_ms);
+        streams.chain(self.paced_lanes.values().copied()).min()
     }
 
     /// Every message of every stream to `destination` that is not past its pace.
-    pub(super) fn drain_waiting(&mut self, destination: Did) -> Vec<SendId> {
+    pub(super) fn drain_waiting(&mut self, destination: Did) -> Vec<(SendId, u64)> {
         let mut drained = Vec::new();
         for class in Class::ALL {
             if let Some(stream) = self.streams.get_mut(&(destination, class)) {
                 stream.again_ms = None;
-                drained.extend(stream.waiting.drain(..).map(|(id, _)| id));
+                let waiting = stream.waiting.drain(..);
+                drained.extend(waiting.map(|(id, outgoing)| (id, outgoing.data_bytes())));
             }
         }
         drained
@@ -229,28 +300,58 @@ impl Outbound {
     }
 
     /// The lane's next frame, for the driver to place; one of a lane is out at a time.
-    pub(super) fn next_frame(&mut self, lane: LaneKey) -> Option<Bytes> {
-        if self.full.contains(&lane) || self.in_hand.contains(&lane) {
+    pub(super) fn next_frame(&mut self, lane: LaneKey, steady_ms: u64) -> Option<Next> {
+        let waits = self.full.contains(&lane) || self.paced_lanes.contains_key(&lane);
+        if waits || self.in_hand.contains(&lane) {
             return None;
         }
         let placing = self.lanes.get(&lane)?.front()?;
+        let Some(cut) = &placing.cut else {
+            self.in_hand.insert(lane);
+            return Some(Next::Frame(placing.receipt.signed.clone()));
+        };
+        if let (true, Some((stream, bytes))) = (placing.is_last_chunk(), placing.paced)
+            && let Some(stream) = self.streams.get_mut(&stream)
+            && let Err(again_ms) = stream.pace.take(bytes, steady_ms)
+        {
+            self.paced_lanes.insert(lane, again_ms);
+            return None;
+        }
         self.in_hand.insert(lane);
-        Some(placing.receipt.signed.clone())
+        Some(Next::Chunk(Arc::clone(&cut.cutter), cut.next, cut.relay))
     }
 
-    /// The driver says what became of the lane's first frame; it comes back unless it must wait.
-    pub(super) fn answer(&mut self, lane: LaneKey, answer: LaneAnswer) -> Option<Placing> {
+    /// The driver says what became of the lane's first frame; `None` if it must wait.
+    pub(super) fn answer(&mut self, lane: LaneKey, answer: LaneAnswer) -> Option<Placed> {
         self.in_hand.remove(&lane);
+        let queue = self.lanes.get_mut(&lane)?;
+        // The last chunk paid when it was handed out, and pays again when it is the next time.
+        if answer != LaneAnswer::Placed
+            && let Some(placing) = queue.front()
+            && placing.is_last_chunk()
+            && let Some((stream, bytes)) = placing.paced
+            && let Some(stream) = self.streams.get_mut(&stream)
+        {
+            stream.pace.give_back(bytes);
+        }
         if answer == LaneAnswer::Full {
             self.full.insert(lane);
             return None;
         }
-        let queue = self.lanes.get_mut(&lane)?;
+        if let (LaneAnswer::Placed, Some(placing)) = (answer, queue.front_mut())
+            && let Some(cut) = placing.cut.as_mut().filter(|cut| !cut.is_last())
+        {
+            cut.next += 1;
+            let of = |bytes: usize| u64::try_from(bytes).unwrap_or(u64::MAX);
+            let placed = of(cut.cutter.bytes_before(cut.next));
+            let total = of(cut.cutter.whole_bytes());
+            return Some(Placed::More(placing.id, placed, total));
+        }
         let placing = queue.pop_front();
         if queue.is_empty() {
             self.lanes.remove(&lane);
         }
-        placing
+        placing.map(|placing| Placed::Done(Box::new(placing)))
     }
 
     /// The lane has room again.
@@ -264,9 +365,17 @@ impl Outbound {
         for lane in lanes {
             self.in_hand.remove(&lane);
             self.full.remove(&lane);
+            self.paced_lanes.remove(&lane);
         }
         let queues = lanes.map(|lane| self.lanes.remove(&lane));
         queues.into_iter().flatten().flatten().collect()
+    }
+}
+
+impl Placing {
+    /// Whether only one chunk of the message is left.
+    fn is_last_chunk(&self) -> bool {
+        self.cut.as_ref().is_some_and(Cut::is_last)
     }
 }
 

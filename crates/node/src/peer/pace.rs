@@ -10,7 +10,7 @@
 //! protocol decision 4 (origin quota).
 
 use overlane_core::replay::{Bucket, QuotaLimits, QuotaRefusal};
-use overlane_core::wire::bounds::FRAME_MAX_BYTES;
+use overlane_core::wire::bounds::MESSAGE_MAX_BYTES;
 
 /// Frames of one stream that may lie between its pace and the destination's quota.
 pub const PIPE_FRAMES: u64 = 896;
@@ -30,8 +30,8 @@ const _: () = assert!(PACE.messages_per_s > 0);
 const _: () = assert!(PACE.messages_per_s < QuotaLimits::DEFAULT.messages_per_s);
 const _: () = assert!(PACE.bytes_per_s < QuotaLimits::DEFAULT.bytes_per_s);
 const _: () = assert!(
-    PACE.burst_bytes >= FRAME_MAX_BYTES as u64,
-    "any message that fits a frame can be paced"
+    PACE.burst_bytes >= MESSAGE_MAX_BYTES as u64,
+    "any message can be paced"
 );
 
 /// How far one stream is ahead of its pace.
@@ -59,6 +59,11 @@ impl Pace {
             };
             steady_ms.saturating_add(again_ms.max(1))
         })
+    }
+
+    /// One message of so many bytes did not leave after all.
+    pub(super) fn give_back(&mut self, data_bytes: u64) {
+        self.bucket.give_back(&PACE, data_bytes);
     }
 
     /// Whether the stream is rested: forgetting it now changes nothing.

@@ -93,6 +93,7 @@ impl Peer {
     pub(super) fn keep_from_application(
         &mut self,
         admitted: Delivery,
+        bytes: u64,
         now: Now,
     ) -> Option<Delivery> {
         let payload = admitted.item();
@@ -103,13 +104,15 @@ impl Peer {
             return Some(admitted);
         }
         let from = payload.origin();
+        // Its place is given back by itself, once it is dealt with.
+        self.dispatch.free_bytes(Class::Application, bytes);
         match &mut self.carried.references {
             Some(references) if namespace.as_str() == REFERENCES_NAMESPACE => {
                 references.handle_message(from, payload.sequence(), body, now);
             }
             _ => {
                 self.counters.unclaimed = self.counters.unclaimed.saturating_add(1);
-                self.free_place(Class::Application, now);
+                self.free_place(Class::Application, 0, now);
             }
         }
         None
@@ -136,7 +139,7 @@ impl Peer {
             any = true;
             match effect {
                 refs::Effect::Say { peer, data } => self.say(peer, data, now),
-                refs::Effect::Taken => self.free_place(Class::Application, now),
+                refs::Effect::Taken => self.free_place(Class::Application, 0, now),
                 effect => self.effects.push_back(Effect::References(effect)),
             }
         }
@@ -167,10 +170,11 @@ impl Peer {
         if let Err(error) = self.check_send(peer) {
             return self.sent(id, Err(error));
         }
-        if !self.outbound.begin() {
+        let outgoing = Outgoing::new(peer, data, TxId(name));
+        if !self.outbound.begin(outgoing.data_bytes()) {
             return self.sent(id, Err(SendError::TooManyPending));
         }
-        self.begin_send(id, Outgoing::new(peer, data, TxId(name)), now);
+        self.begin_send(id, outgoing, now);
     }
 }
 

@@ -1,5 +1,6 @@
 //! Why a frame went no further.
 
+use overlane_core::lane::chunks::ChunkRefusal;
 use overlane_core::ring::{RingRefusal, WhyUnreachable};
 use overlane_core::transaction::{Role, VerifyError};
 use overlane_core::{Class, Coded, Did, Fault, replay};
@@ -68,6 +69,9 @@ pub enum Refusal {
         /// Who reports.
         reporter: Did,
     },
+    /// A chunk, or the message that chunks gave.
+    #[error(transparent)]
+    Chunk(#[from] ChunkRefusal),
     /// The replay boundary refused.
     #[error(transparent)]
     Replay(#[from] replay::Refusal),
@@ -115,6 +119,7 @@ impl Refusal {
             | Self::UnknownReport { .. }
             | Self::LinkCut
             | Self::BadOrigins
+            | Self::Chunk(_)
             | Self::Replay(_)
             | Self::Orphaned
             | Self::VerifierStopped => false,
@@ -136,6 +141,7 @@ impl Coded for Refusal {
             Self::NoProgress { .. } => "route/no_progress",
             Self::Ring(refusal) => refusal.code(),
             Self::UnknownReport { .. } => "route/unknown_report",
+            Self::Chunk(refusal) => refusal.code(),
             Self::Replay(refusal) => refusal.code(),
             Self::Orphaned => "payload/orphaned",
             Self::VerifierStopped => "payload/verifier_stopped",
@@ -145,6 +151,7 @@ impl Coded for Refusal {
     fn fault(&self) -> Fault {
         match self {
             Self::Verify(error) => error.fault(),
+            Self::Chunk(refusal) => refusal.fault(),
             Self::Replay(refusal) => refusal.fault(),
             Self::Route { why, .. } => why.fault(),
             Self::Ring(refusal) => refusal.fault(),

@@ -1,18 +1,22 @@
 //! How a peer sends: one stream's messages in their order, from the pace to the lane.
 
+use std::sync::Arc;
+
+use bytes::Bytes;
 use overlane_core::identity::Life;
 use overlane_core::replay::{self, Outcome, Reservation};
 use overlane_core::ring::WhyUnreachable;
 use overlane_core::transaction::{
-    Draft, PROOF_TTL_DEFAULT_MS, Payload, RelayFields, SignError, Transaction,
+    Cutter, Draft, PROOF_TTL_DEFAULT_MS, Payload, RelayFields, SignError, Transaction,
 };
+use overlane_core::wire::bounds::FRAME_MAX_BYTES;
 use overlane_core::{Class, Coded, Did, StreamKey};
 
 use super::counters::count;
-use super::outbound::{FORWARDED, LaneKey, OutKey, Paced, Placing};
+use super::outbound::{Cut, FORWARDED, LaneKey, Next, OutKey, Paced, Placed, Placing};
 use super::ring::is_own;
 use super::{
-    Effect, LaneAnswer, Now, Outgoing, Peer, Receipt, Released, SendError, SendId, Staged,
+    Effect, Event, LaneAnswer, Now, Outgoing, Peer, Receipt, Released, SendError, SendId, Staged,
 };
 use crate::link::LinkId;
 
@@ -23,7 +27,7 @@ impl Peer {
         if let Err(error) = self.check_send(outgoing.destination) {
             return self.sent(id, Err(error));
         }
-        if !self.outbound.begin() {
+        if !self.outbound.begin(outgoing.data_bytes()) {
             return self.sent(id, Err(SendError::TooManyPending));
         }
         self.begin_send(id, outgoing, now);
@@ -41,11 +45,12 @@ impl Peer {
     /// and now. The transaction stays as it is, unchecked, and no sequence is reserved: the
     /// destination judges it as it judges any.
     pub fn offer_again(&mut self, id: SendId, signed: &[u8], via: Option<Did>, now: Now) {
-        let (receipt, link, neighbour) = match self.carry_again(signed, via, now) {
+        let (receipt, link, neighbour, cut) = match self.carry_again(signed, via, now) {
             Ok(carried) => carried,
             Err(error) => return self.sent(id, Err(error)),
         };
-        if !self.outbound.begin() {
+        let bytes = u64::try_from(receipt.signed.len()).unwrap_or(u64::MAX);
+        if !self.outbound.begin(bytes) {
             return self.sent(id, Err(SendError::TooManyPending));
         }
         let lane = (link, receipt.stream.class);
@@ -53,15 +58,26 @@ impl Peer {
             id,
             receipt,
             paced: None,
+            cut,
+            bytes,
         };
-        self.place(lane, neighbour, placing);
+        self.place(lane, neighbour, placing, now);
     }
 
     /// What became of the frame of an [`Effect::Send`].
     pub fn handle_lane(&mut self, link: LinkId, class: Class, answer: LaneAnswer, now: Now) {
         let lane = (link, class);
-        let Some(placing) = self.outbound.answer(lane, answer) else {
-            return;
+        let placing = match self.outbound.answer(lane, answer) {
+            Some(Placed::Done(placing)) => *placing,
+            Some(Placed::More(id, placed_bytes, total_bytes)) => {
+                self.tell(Event::SendProgress {
+                    id,
+                    placed_bytes,
+                    total_bytes,
+                });
+                return self.pump_out_lane(lane, now);
+            }
+            None => return,
         };
         if answer == LaneAnswer::Gone {
             self.links.gone(link);
@@ -69,7 +85,7 @@ impl Peer {
                 self.ring_links_changed(peer, now);
             }
             self.place_elsewhere(link, placing, now);
-            self.pump_out_lane(lane);
+            self.pump_out_lane(lane, now);
             return self.settle(now);
         }
         if placing.id == FORWARDED {
@@ -81,17 +97,17 @@ impl Peer {
                 None => &mut self.counters.offered_again,
             };
             *counter = counter.saturating_add(1);
-            self.outbound.end(placing.id, placing.paced);
+            self.outbound.end(placing.id, placing.bytes, placing.paced);
             self.sent(placing.id, Ok(placing.receipt));
         }
-        self.pump_out_lane(lane);
+        self.pump_out_lane(lane, now);
         self.settle(now);
     }
 
     /// A lane that was full has room again.
-    pub fn handle_lane_room(&mut self, link: LinkId, class: Class) {
+    pub fn handle_lane_room(&mut self, link: LinkId, class: Class, now: Now) {
         self.outbound.room((link, class));
-        self.pump_out_lane((link, class));
+        self.pump_out_lane((link, class), now);
     }
 
     /// Reserves a sequence for each message of the stream that may be signed now.
@@ -129,20 +145,24 @@ impl Peer {
             (_, _) => Err(SendError::Unreachable { destination }),
         };
         match signed {
-            Ok((link, next_hop, receipt)) => {
+            Ok((link, next_hop, (receipt, cut))) => {
                 if next_hop != destination {
                     self.note_sent(id, &receipt);
                 }
                 let lane = (link, stream.1);
+                let bytes = outgoing.data_bytes();
                 let placing = Placing {
                     id,
                     receipt,
-                    paced: Some((stream, outgoing.data_bytes())),
+                    paced: Some((stream, bytes)),
+                    cut,
+                    bytes,
                 };
-                self.place(lane, next_hop, placing);
+                self.place(lane, next_hop, placing, now);
             }
             Err(error) => {
-                self.outbound.end(id, Some((stream, outgoing.data_bytes())));
+                let bytes = outgoing.data_bytes();
+                self.outbound.end(id, bytes, Some((stream, bytes)));
                 self.sent(id, Err(error));
             }
         }
@@ -154,29 +174,38 @@ impl Peer {
             self.place_elsewhere(link, placing, now);
         }
         if self.way(peer, (None, None)).is_none() {
-            for id in self.outbound.drain_waiting(peer) {
-                self.abandon(id, None, peer);
+            for (id, bytes) in self.outbound.drain_waiting(peer) {
+                self.abandon(id, bytes, None, peer);
             }
         }
     }
 
     /// Signed bytes join their lane, behind what still waits for another link to this neighbour: that
     /// one gives way, and what is older goes first.
-    pub(super) fn place(&mut self, lane: LaneKey, neighbour: Did, placing: Placing) {
+    pub(super) fn place(&mut self, lane: LaneKey, neighbour: Did, placing: Placing, now: Now) {
         let (link, class) = lane;
         for other in self.links.others(neighbour, link) {
             self.outbound.move_lane((other, class), lane);
         }
         self.outbound.queue(lane, placing);
-        self.pump_out_lane(lane);
+        self.pump_out_lane(lane, now);
     }
 
     /// A link took no frame any more: another to the same neighbour does, if one is up.
     fn place_elsewhere(&mut self, link: LinkId, mut placing: Placing, now: Now) {
+        // Which chunks came over the link that is gone, nobody knows.
+        if let Some(cut) = &mut placing.cut {
+            cut.next = 0;
+        }
         let neighbour = self.links.link(link).map(|link| link.peer);
         let other = neighbour.and_then(|neighbour| self.links.to(neighbour));
         // Otherwise the same transaction goes to another neighbour, under another hop proof.
         let other = other.or_else(|| {
+            if let Some(cut) = &mut placing.cut {
+                let (other, relay) = self.way(placing.receipt.stream.destination, (None, None))?;
+                cut.relay = relay;
+                return Some(other);
+            }
             let (other, receipt, _) = self.carry_elsewhere(&placing.receipt, now)?;
             placing.receipt = receipt;
             Some(other)
@@ -185,11 +214,11 @@ impl Peer {
             Some(other) => {
                 let lane = (other, placing.receipt.stream.class);
                 self.outbound.queue_first(lane, placing);
-                self.pump_out_lane(lane);
+                self.pump_out_lane(lane, now);
             }
             None => {
                 let destination = placing.receipt.stream.destination;
-                self.abandon(placing.id, placing.paced, destination);
+                self.abandon(placing.id, placing.bytes, placing.paced, destination);
             }
         }
     }
@@ -213,7 +242,7 @@ impl Peer {
         reservation: &Reservation,
         relay: RelayFields,
         now: Now,
-    ) -> Result<Receipt, SignError> {
+    ) -> Result<(Receipt, Option<Cut>), SignError> {
         let life = Life {
             issued_ms: now.wall_ms,
             ttl_ms: outgoing.ttl_ms,
@@ -225,15 +254,33 @@ impl Peer {
             message: outgoing.data.message(),
             life,
         };
-        let transaction = Transaction::sign(&draft, &self.signer)?;
+        let data = outgoing.data.clone();
+        let transaction = Transaction::sign_data(&draft, data, &self.signer)?;
         let (stream, digest) = transaction.claims()?;
         let payload = Payload::carry(transaction, relay, &self.signer, life)?;
-        Ok(Receipt {
+        let signed = Bytes::from(payload.to_frame(|_| false));
+        let cut = self.cut(&payload, &signed)?;
+        let receipt = Receipt {
             stream,
             sequence: reservation.first(),
             digest,
-            signed: payload.to_frame(|_| false).into(),
-        })
+            signed,
+        };
+        Ok((receipt, cut))
+    }
+
+    /// How a payload is cut, if it is too large for one frame.
+    fn cut(&self, payload: &Payload, signed: &Bytes) -> Result<Option<Cut>, SignError> {
+        if !payload.transaction().data().is_large() {
+            return Ok(None);
+        }
+        let relay = *payload.relay();
+        let cutter = Cutter::new(payload, signed.clone(), relay, &self.signer)?;
+        Ok(Some(Cut {
+            cutter: Arc::new(cutter),
+            next: 0,
+            relay,
+        }))
     }
 
     /// The transaction in a signed frame, carried anew, and to whom. What it says of itself is not
@@ -243,10 +290,12 @@ impl Peer {
         signed: &[u8],
         via: Option<Did>,
         now: Now,
-    ) -> Result<(Receipt, LinkId, Did), SendError> {
-        let transaction = Payload::from_frame(signed)
-            .map_err(SendError::NotSigned)?
-            .into_transaction();
+    ) -> Result<(Receipt, LinkId, Did, Option<Cut>), SendError> {
+        let read = match signed.len() > FRAME_MAX_BYTES {
+            true => Payload::from_whole(signed),
+            false => Payload::from_frame(signed),
+        };
+        let transaction = read.map_err(SendError::NotSigned)?.into_transaction();
         let (stream, digest) = transaction.claims()?;
         let sequence = transaction.sequence();
         let destination = stream.destination;
@@ -264,29 +313,63 @@ impl Peer {
             ttl_ms: PROOF_TTL_DEFAULT_MS,
         };
         let payload = Payload::carry(transaction, relay, &self.signer, life)?;
+        let signed = Bytes::from(payload.to_frame(|_| false));
+        let cut = self.cut(&payload, &signed)?;
         let receipt = Receipt {
             stream,
             sequence,
             digest,
-            signed: payload.to_frame(|_| false).into(),
+            signed,
         };
-        Ok((receipt, link, relay.next_hop))
+        Ok((receipt, link, relay.next_hop, cut))
     }
 
     /// Gives the driver the lane's next frame, one at a time.
-    fn pump_out_lane(&mut self, lane: LaneKey) {
-        if let Some(frame) = self.outbound.next_frame(lane) {
-            let (link, class) = lane;
-            let frame = frame.to_vec();
-            self.effects.push_back(Effect::Send { link, class, frame });
+    pub(super) fn pump_out_lane(&mut self, lane: LaneKey, now: Now) {
+        let (link, class) = lane;
+        let frame = match self.outbound.next_frame(lane, now.steady_ms) {
+            Some(Next::Frame(frame)) => frame.to_vec(),
+            Some(Next::Chunk(cutter, index, relay)) => {
+                match self.chunk(&cutter, index, relay, now) {
+                    Ok(frame) => frame,
+                    Err(error) => return self.give_up(lane, error),
+                }
+            }
+            None => return,
+        };
+        self.effects.push_back(Effect::Send { link, class, frame });
+    }
+
+    fn chunk(
+        &self,
+        cutter: &Cutter<Bytes>,
+        index: u32,
+        relay: RelayFields,
+        now: Now,
+    ) -> Result<Vec<u8>, SignError> {
+        let hop = Life {
+            issued_ms: now.wall_ms,
+            ttl_ms: PROOF_TTL_DEFAULT_MS,
+        };
+        let envelope = cutter.chunk(index, relay, &self.signer, hop)?;
+        Ok(envelope.to_frame(|_| false))
+    }
+
+    /// The message at the head of a lane cannot be signed.
+    fn give_up(&mut self, lane: LaneKey, error: SignError) {
+        let gone = self.outbound.answer(lane, LaneAnswer::Gone);
+        if let Some(Placed::Done(placing)) = gone {
+            let placing = *placing;
+            self.outbound.end(placing.id, placing.bytes, placing.paced);
+            self.sent(placing.id, Err(SendError::Sign(error)));
         }
     }
 
-    fn abandon(&mut self, id: SendId, paced: Option<Paced>, destination: Did) {
+    fn abandon(&mut self, id: SendId, bytes: u64, paced: Option<Paced>, destination: Did) {
         if id == FORWARDED {
             return count(&mut self.counters.refused, WhyUnreachable::NoRoute.code());
         }
-        self.outbound.end(id, paced);
+        self.outbound.end(id, bytes, paced);
         self.sent(id, Err(SendError::Unreachable { destination }));
     }
 

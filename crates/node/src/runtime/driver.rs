@@ -42,10 +42,19 @@ pub(crate) type AskReply = oneshot::Sender<Result<RingAnswer, RingError>>;
 /// The reply to a dial by way of the ring.
 pub(crate) type DialReply = oneshot::Sender<Result<LinkUp, LinkError>>;
 
+/// How far a message came into its lane.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Bytes in the lane.
+    pub placed_bytes: u64,
+    /// Bytes in all; zero until the first part is there.
+    pub total_bytes: u64,
+}
+
 /// What a node asks its driver.
 pub(crate) enum Command {
     /// Sign and send.
-    Send(Outgoing, SendReply),
+    Send(Outgoing, Option<watch::Sender<Progress>>, SendReply),
     /// Offer signed bytes again, to their destination or by way of another peer.
     Offer(Bytes, Option<Did>, SendReply),
     /// Ask another node by way of the ring.
@@ -93,6 +102,8 @@ pub(crate) struct Driver {
     pub(crate) next_ask: u64,
     pub(crate) refs: Hands,
     pub(crate) replies: BTreeMap<SendId, SendReply>,
+    /// Who watches how far a large message came.
+    pub(crate) progress: BTreeMap<SendId, watch::Sender<Progress>>,
     pub(crate) next_send: u64,
     pub(crate) outstanding: usize,
 }
@@ -221,7 +232,7 @@ impl Driver {
             LinkEvent::Frame { link, class, bytes } => {
                 self.peer.handle_frame(link, class, &bytes, now);
             }
-            LinkEvent::Room { link, class } => self.peer.handle_lane_room(link, class),
+            LinkEvent::Room { link, class } => self.peer.handle_lane_room(link, class, now),
             LinkEvent::Down { link, peer, reason } => {
                 self.peer.unpin(peer);
                 self.peer.handle_link_down(link, &reason.to_string(), now);
@@ -232,8 +243,11 @@ impl Driver {
     fn handle_command(&mut self, command: Command) {
         let now = self.clock.now();
         match command {
-            Command::Send(outgoing, reply) => {
+            Command::Send(outgoing, progress, reply) => {
                 let id = self.await_reply(reply);
+                if let Some(progress) = progress {
+                    self.progress.insert(id, progress);
+                }
                 self.peer.send(id, outgoing, now);
             }
             Command::Offer(signed, via, reply) => {
@@ -362,6 +376,7 @@ impl Driver {
                 }
             }
             Effect::Sent { id, result } => {
+                self.progress.remove(&id);
                 if let Some(reply) = self.replies.remove(&id) {
                     // Whoever asked may have gone: it abandoned only its wait.
                     let _ = reply.send(result);
@@ -379,6 +394,18 @@ impl Driver {
 
     fn tell(&self, event: Event) {
         match event {
+            Event::SendProgress {
+                id,
+                placed_bytes,
+                total_bytes,
+            } => {
+                if let Some(progress) = self.progress.get(&id) {
+                    progress.send_replace(Progress {
+                        placed_bytes,
+                        total_bytes,
+                    });
+                }
+            }
             Event::LinkUp { link, peer } => self.up.send_modify(|up| {
                 up.insert(link, peer);
             }),

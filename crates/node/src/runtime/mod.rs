@@ -38,6 +38,7 @@ use crate::refs::Shared;
 pub(crate) use clock::Clock;
 pub(crate) use committer::AnyStore;
 pub(crate) use driver::Command;
+pub use driver::Progress;
 pub(crate) use identity::Identity;
 #[cfg(feature = "sim")]
 pub(crate) use identity::is_rotation_due;
@@ -157,6 +158,7 @@ pub(crate) async fn start(builder: NodeBuilder) -> Result<Node, NodeError> {
         next_ask: 0,
         refs: Hands::new(Arc::clone(&refs), committer),
         replies: BTreeMap::new(),
+        progress: BTreeMap::new(),
         next_send: 0,
         outstanding: 0,
     };

@@ -262,7 +262,7 @@ impl World<'_> {
             }
             SessionEvent::Room { class } => {
                 if let Some(running) = self.running(node) {
-                    running.peer.handle_lane_room(id, class);
+                    running.peer.handle_lane_room(id, class, now);
                     self.dirty_nodes.insert(node);
                 }
             }

@@ -227,7 +227,7 @@ impl World<'_> {
                     self.unlinked(node, to);
                 }
             }
-            Told::Admitted { .. } | Told::Unreachable { .. } => {}
+            Told::Admitted { .. } | Told::Unreachable { .. } | Told::SendProgress { .. } => {}
             Told::Refused {
                 peer,
                 class,

@@ -471,7 +471,8 @@ impl Mesh {
         self.peer(to).handle_frame(link, class, &frame, now);
         self.drain(to);
         if told_full {
-            self.peer(from).handle_lane_room(link, class);
+            let now = self.now(from);
+            self.peer(from).handle_lane_room(link, class, now);
             self.drain(from);
         }
     }
@@ -658,7 +659,7 @@ pub(crate) fn data(class: Class, body: &[u8]) -> Data {
         Class::E2e => Message::E2e(body),
         Class::Application => return data_in("test", body),
     };
-    Data::parse(to_vec(&message)).unwrap()
+    Data::parse_large(to_vec(&message)).unwrap()
 }
 
 /// An application's message in this namespace.
@@ -667,5 +668,5 @@ pub(crate) fn data_in(namespace: &str, body: &[u8]) -> Data {
         namespace: Namespace::new(namespace).unwrap(),
         body,
     };
-    Data::parse(to_vec(&message)).unwrap()
+    Data::parse_large(to_vec(&message)).unwrap()
 }

@@ -59,6 +59,11 @@ pub(super) const ENTRIES: &[Entry] = &[
         "end the other `{overlane} watch` first",
     ),
     entry(
+        "cli/keep_too_large",
+        "The signed bytes of a message that travels in chunks are not kept.",
+        "send it without --keep; while its proof lives it can be sent anew",
+    ),
+    entry(
         "cli/no_body",
         "Neither TEXT nor --file was given, and standard input is empty.",
         "name the body; for an empty message, TEXT is \"\"",
@@ -102,6 +107,11 @@ pub(super) const ENTRIES: &[Entry] = &[
         "cli/usage",
         "What was typed is not understood.",
         "see the command's --help",
+    ),
+    entry(
+        "cli/upload_ended",
+        "The node ended before a large message was in its lane.",
+        "start it, and send the message again",
     ),
     entry(
         "cli/write",

@@ -58,6 +58,51 @@ pub(super) const ENTRIES: &[Entry] = &[
         THEIRS,
     ),
     entry(
+        "chunk/disagrees",
+        "A chunk says another total, expiry or content than the chunks of its message before it.",
+        THEIRS,
+    ),
+    entry(
+        "chunk/expired",
+        "A chunk of a message whose proof is over.",
+        "send the message again; if this is frequent, compare both clocks",
+    ),
+    entry(
+        "chunk/finished",
+        "A chunk of a message that was whole already: it was sent again, as after a lost link.",
+        NOTHING,
+    ),
+    entry(
+        "chunk/link_bytes",
+        "The link brought as many bytes of messages in part as it may.",
+        "nothing: messages that stand still for 30 s are given up",
+    ),
+    entry(
+        "chunk/link_sets",
+        "The link brought as many messages in part as it may.",
+        "nothing: messages that stand still for 30 s are given up",
+    ),
+    entry(
+        "chunk/node_bytes",
+        "All links together brought as many bytes of messages in part as they may.",
+        "nothing: messages that stand still for 30 s are given up",
+    ),
+    entry(
+        "chunk/node_sets",
+        "All links together brought as many messages in part as they may.",
+        "nothing: messages that stand still for 30 s are given up",
+    ),
+    entry(
+        "chunk/not_whole",
+        "What the chunks of a message gave together is no payload of its origin's.",
+        THEIRS,
+    ),
+    entry(
+        "chunk/too_large",
+        "The chunks of one message are more than 60 MB.",
+        THEIRS,
+    ),
+    entry(
         "delegation/bad_signature",
         "The account, or the delegatee itself, did not sign the delegation.",
         THEIRS,

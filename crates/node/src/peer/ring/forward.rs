@@ -51,7 +51,7 @@ impl Peer {
                 match carried {
                     Ok(receipt) => {
                         let placing = Placing::forwarded(receipt);
-                        self.place((out, class), relay.next_hop, placing);
+                        self.place((out, class), relay.next_hop, placing, now);
                     }
                     Err(error) => tracing::error!(%error, "a verified payload cannot be carried"),
                 }
@@ -180,6 +180,8 @@ impl Placing {
             id: FORWARDED,
             receipt,
             paced: None,
+            cut: None,
+            bytes: 0,
         }
     }
 }

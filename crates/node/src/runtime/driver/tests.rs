@@ -51,6 +51,7 @@ impl Driven {
             events: broadcast::channel(1).0,
             up: watch::channel(LinksUp::new()).0,
             replies: BTreeMap::new(),
+            progress: BTreeMap::new(),
             next_send: 0,
             outstanding: 0,
         };

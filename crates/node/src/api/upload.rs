@@ -1,0 +1,87 @@
+//! Large bodies: sent as they are, with a line for each step.
+
+use std::sync::Arc;
+
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::response::Response;
+use futures_util::stream::unfold;
+use overlane_core::Class;
+use overlane_core::transaction::{Message, Namespace};
+use overlane_core::wire::bounds::FRAME_MAX_BYTES;
+use tokio::sync::{mpsc, watch};
+
+use super::error::ApiError;
+use super::server::{Daemon, destination};
+use super::streams::{line, lines};
+use super::types::{Refusal, UploadLine, UploadRequest};
+use crate::Progress;
+
+/// Steps that wait for whoever reads them; a slow reader holds nobody up but itself.
+const LINES_MAX: usize = 16;
+
+/// Takes an [`UploadRequest`] as a line of JSON, and behind it the body, byte by byte.
+pub(super) async fn upload(
+    State(daemon): State<Arc<Daemon>>,
+    request: Bytes,
+) -> Result<Response, ApiError> {
+    let bad = |cause: String| ApiError::BadRequest { cause };
+    let end = request.iter().position(|&byte| byte == b'\n');
+    let end = end.ok_or_else(|| bad("no line of JSON before the body".to_owned()))?;
+    let asked = request.slice(..end);
+    let asked: UploadRequest =
+        serde_json::from_slice(&asked).map_err(|cause| bad(cause.to_string()))?;
+    let to = destination(&asked.destination)?;
+    if Class::from(asked.class) == Class::Application {
+        Namespace::new(&asked.namespace).map_err(ApiError::Namespace)?;
+    }
+    let (steps, reads) = mpsc::channel(LINES_MAX);
+    tokio::spawn(async move {
+        daemon.wait_for(to, asked.wait_ms).await;
+        let (progress, mut progressed) = watch::channel(Progress::default());
+        let told = steps.clone();
+        let telling = tokio::spawn(async move {
+            while progressed.changed().await.is_ok() {
+                let Progress {
+                    placed_bytes,
+                    total_bytes,
+                } = *progressed.borrow_and_update();
+                let step = UploadLine::Progress {
+                    placed_bytes,
+                    total_bytes,
+                };
+                if told.send(step).await.is_err() {
+                    return;
+                }
+            }
+        });
+        let body = request.get(end.saturating_add(1)..).unwrap_or_default();
+        let message = match Class::from(asked.class) {
+            Class::Control => Message::Control(body),
+            Class::Storage => Message::Storage(body),
+            Class::E2e => Message::E2e(body),
+            Class::Application => Message::Application {
+                namespace: Namespace::new(&asked.namespace).unwrap_or_default(),
+                body,
+            },
+        };
+        let sent = daemon.node.send_watched(to, message, progress).await;
+        let _ = telling.await;
+        let last = match sent {
+            Ok(mut receipt) => {
+                if receipt.signed.len() > FRAME_MAX_BYTES {
+                    receipt.signed = Bytes::new();
+                }
+                UploadLine::Sent(daemon.receipt(receipt))
+            }
+            Err(error) => UploadLine::Refused(Refusal::of(&ApiError::from(error))),
+        };
+        // Whoever asked may have gone: the message is sent all the same.
+        let _ = steps.send(last).await;
+    });
+    let next = |mut reads: mpsc::Receiver<UploadLine>| async move {
+        let step = reads.recv().await?;
+        Some((line(&step), reads))
+    };
+    Ok(lines(unfold(reads, next)))
+}
