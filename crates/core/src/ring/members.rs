@@ -112,6 +112,7 @@ impl Members {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ring::mutant::{Mutant, with};
 
     fn did(first: u8) -> Did {
         let mut bytes = [0; 20];
@@ -137,6 +138,17 @@ mod tests {
         assert!(members.drop_successor(did(200)));
         assert!(!members.drop_successor(did(200)));
         assert_eq!(members.first(), Some(did(50)));
+    }
+
+    #[test]
+    fn law_a_list_that_comes_round_the_ring_ends_before_its_own_node() {
+        let list = || {
+            let mut members = Members::new(did(100), 3);
+            members.adopt(did(200), &dids(&[100, 200]));
+            Members::is_ordered(did(100), members.successors())
+        };
+        assert!(list());
+        assert!(!with(Mutant::ListsRoundTheRing, list), "not caught");
     }
 
     #[test]

@@ -14,6 +14,8 @@ mod mutant;
 pub mod bounds;
 mod chance;
 mod error;
+#[cfg(test)]
+mod explore;
 mod fingers;
 mod lookup;
 mod machine;

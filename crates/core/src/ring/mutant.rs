@@ -13,15 +13,9 @@ macro_rules! mutant {
 }
 
 #[cfg(test)]
-#[allow(
-    unused_imports,
-    dead_code,
-    reason = "the explorer that uses them follows"
-)]
 pub(super) use variants::{Mutant, is_on, with};
 
 #[cfg(test)]
-#[allow(dead_code, reason = "the explorer that uses them follows")]
 mod variants {
     use std::cell::Cell;
 
@@ -38,6 +32,8 @@ mod variants {
         DropsAllSuccessors,
         /// A candidate is taken before it was asked.
         TakesCandidatesUnasked,
+        /// Who has no successor yet is taken, with its empty list.
+        TakesWhoIsInNoRing,
         /// Nobody is told who takes it for its successor.
         NotifiesNobody,
         /// A dead predecessor stays.

@@ -141,8 +141,17 @@ impl Ring {
         if !is_first && !self.members.is_nearer(from) {
             return;
         }
-        if self.members.adopt(from, its_successors) {
-            self.changed(now_ms);
+        // Who has no successor is in no ring yet: its empty list would take the place of one that holds, and
+        // the ring would hang on a node that leads nowhere.
+        let in_no_ring = its_successors.is_empty() && !mutant!(TakesWhoIsInNoRing);
+        match (in_no_ring && self.members.first().is_some(), is_first) {
+            (true, false) => return,
+            (true, true) => {}
+            (false, _) => {
+                if self.members.adopt(from, its_successors) {
+                    self.changed(now_ms);
+                }
+            }
         }
         self.in_its_place = its_predecessor == Some(self.own);
         let nearer = its_predecessor.filter(|&node| {
