@@ -11,6 +11,7 @@
 //! | `POST /v1/ping` with [`DestinationRequest`] | [`PingReport`] |
 //! | `POST /v1/route` with [`DestinationRequest`] | [`RouteReport`] |
 //! | `GET /v1/bounds` | [`BoundsReport`] |
+//! | `GET /metrics` | the numbers of a node as OpenMetrics text; also on TCP, if switched on |
 //! | `GET /v1/events` | an [`EventLine`] a line |
 //! | `GET /v1/watch` | the same, and with it the right to take messages while it is read |
 //! | `GET /v1/references` | [`ReferencesReport`] |
@@ -25,6 +26,7 @@
 
 mod client;
 mod error;
+mod metrics;
 mod references;
 mod report;
 mod server;
@@ -35,6 +37,7 @@ mod upload;
 
 pub use client::{Client, ClientError, Lines};
 pub use error::ApiError;
+pub use metrics::{METRICS_CONTENT_TYPE, metrics_page, metrics_text};
 pub use references::{
     DropRequest, FetchLine, FetchRequest, FileReport, ReasonReport, ReferenceReport,
     ReferencesReport, RevokeRequest, ShareRequest, SharedReport,

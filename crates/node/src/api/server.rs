@@ -1,20 +1,28 @@
 //! The daemon's end of the local API.
 
+use std::fmt;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::rejection::JsonRejection;
-use axum::extract::{DefaultBodyLimit, State};
+use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::http::header::{CONTENT_TYPE, HOST};
+use axum::http::uri::Authority;
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use overlane_core::identity::AccountKey;
 use overlane_core::transaction::{Message, Namespace, Payload};
 use overlane_core::wire::bounds::MESSAGE_MAX_BYTES;
 use overlane_core::{Class, Did};
+use tokio::net::TcpListener;
 use tokio::sync::{Mutex, watch};
 use tokio::task::{JoinHandle, spawn_blocking};
 
 use super::error::ApiError;
+use super::metrics::{METRICS_CONTENT_TYPE, metrics_text};
 use super::socket::LocalListener;
 use super::types::{
     BoundReport, BoundsReport, DestinationRequest, OfferAgainRequest, PeerChanged, PeerRequest,
@@ -34,10 +42,16 @@ const UPLOAD_MAX_BYTES: usize = MESSAGE_MAX_BYTES + 4 * 1024;
 const STOP_WITHIN: Duration = Duration::from_secs(2);
 
 /// The local API of a running node.
-#[derive(Debug)]
 pub struct LocalApi {
     stop: watch::Sender<bool>,
     server: JoinHandle<()>,
+    daemon: Arc<Daemon>,
+}
+
+impl fmt::Debug for LocalApi {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LocalApi").finish_non_exhaustive()
+    }
 }
 
 impl LocalApi {
@@ -53,14 +67,37 @@ impl LocalApi {
             watching: streams::Watching::new(),
             editing: Mutex::new(()),
         };
-        let server = axum::serve(listener, router(Arc::new(daemon)));
+        let daemon = Arc::new(daemon);
+        let server = axum::serve(listener, router(Arc::clone(&daemon)));
         let server = server.with_graceful_shutdown(stopped(stopping));
         let server = tokio::spawn(async move {
             if let Err(error) = server.await {
                 tracing::error!(%error, "the local API answers no more");
             }
         });
-        Self { stop, server }
+        Self {
+            stop,
+            server,
+            daemon,
+        }
+    }
+
+    /// Answers `GET /metrics`, and nothing else, on a TCP listener too, until the API is shut down.
+    ///
+    /// Who may read a socket of the loopback is everybody on the machine, and a browser's pages by
+    /// a name that leads there: so only requests to the address itself are answered.
+    pub fn serve_metrics(&self, listener: TcpListener) {
+        let stopping = self.daemon.stopping.clone();
+        let router = Router::new()
+            .route("/metrics", get(metrics))
+            .layer(middleware::from_fn(by_address))
+            .with_state(Arc::clone(&self.daemon));
+        let server = axum::serve(listener, router).with_graceful_shutdown(stopped(stopping));
+        tokio::spawn(async move {
+            if let Err(error) = server.await {
+                tracing::error!(%error, "metrics are answered no more");
+            }
+        });
     }
 
     /// Takes no more requests, ends streams of answers, and lets other answers end.
@@ -104,6 +141,7 @@ pub(super) type Asked<T> = Result<Json<T>, JsonRejection>;
 
 fn router(daemon: Arc<Daemon>) -> Router {
     Router::new()
+        .route("/metrics", get(metrics))
         .route("/v1/status", get(status))
         .route("/v1/bounds", get(bounds))
         .route("/v1/send", post(send))
@@ -133,26 +171,32 @@ fn router(daemon: Arc<Daemon>) -> Router {
 }
 
 async fn status(State(daemon): Shared) -> Answer<StatusReport> {
-    let status = daemon.node.status().await?;
-    let store = StoreReport {
-        kind: daemon.store.kind.clone(),
-        path: daemon.store.path.clone(),
-        ..report::store(&status.store)
-    };
-    let home = daemon.home.dir().display().to_string();
-    let account = daemon.node.account();
-    let links = daemon.node.links();
-    let (failed, numbers) = references::numbers(&daemon.node.references().await?);
-    Ok(Json(StatusReport {
-        references_failed: failed,
-        references: numbers,
-        ..report::status(&account, home, store, &links, &status)
-    }))
+    daemon.status().await.map(Json)
+}
+
+async fn metrics(State(daemon): Shared) -> Result<Response, ApiError> {
+    let status = daemon.status().await?;
+    let bounds = daemon.bounds().await?;
+    let text = metrics_text(status, bounds).unwrap_or_default();
+    Ok(([(CONTENT_TYPE, METRICS_CONTENT_TYPE)], text).into_response())
+}
+
+/// Refuses requests that name the host otherwise than by an address of the loopback, or `localhost`.
+async fn by_address(request: Request, next: Next) -> Response {
+    let host = request.headers().get(HOST).and_then(|it| it.to_str().ok());
+    let host = host.and_then(|host| host.parse::<Authority>().ok());
+    let local = host.is_some_and(|host| {
+        let name = host.host().trim_matches(['[', ']']);
+        name == "localhost" || name.parse::<IpAddr>().is_ok_and(|it| it.is_loopback())
+    });
+    match local {
+        true => next.run(request).await,
+        false => ApiError::NoSuchRequest.into_response(),
+    }
 }
 
 async fn bounds(State(daemon): Shared) -> Answer<BoundsReport> {
-    let status = daemon.node.status().await?;
-    let bounds = status.bounds.into_iter().map(BoundReport::from).collect();
+    let bounds = daemon.bounds().await?;
     Ok(Json(BoundsReport { bounds }))
 }
 
@@ -250,6 +294,29 @@ enum Edit {
 }
 
 impl Daemon {
+    async fn status(&self) -> Result<StatusReport, ApiError> {
+        let status = self.node.status().await?;
+        let store = StoreReport {
+            kind: self.store.kind.clone(),
+            path: self.store.path.clone(),
+            ..report::store(&status.store)
+        };
+        let home = self.home.dir().display().to_string();
+        let account = self.node.account();
+        let links = self.node.links();
+        let (failed, numbers) = references::numbers(&self.node.references().await?);
+        Ok(StatusReport {
+            references_failed: failed,
+            references: numbers,
+            ..report::status(&account, home, store, &links, &status)
+        })
+    }
+
+    async fn bounds(&self) -> Result<Vec<BoundReport>, ApiError> {
+        let status = self.node.status().await?;
+        Ok(status.bounds.into_iter().map(BoundReport::from).collect())
+    }
+
     /// Waits until a link leads to `destination`, and at most `wait_ms`. What comes of it the
     /// node says when it is asked to send.
     pub(super) async fn wait_for(&self, destination: Did, wait_ms: u64) {

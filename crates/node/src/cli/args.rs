@@ -128,6 +128,11 @@ pub(super) enum Command {
     /// Asks the running node; without one, counts what the store holds.
     #[command(after_help = "Example: overlane bounds --json")]
     Bounds,
+    /// Print the running node's numbers as OpenMetrics text, for Prometheus and the like
+    ///
+    /// `overlane run --metrics 127.0.0.1:9464` answers them at /metrics there.
+    #[command(after_help = "Example: overlane metrics | grep admitted")]
+    Metrics(Metrics),
     /// Say what an error code means, and what to do; without one, all of them
     #[command(after_help = "Example: overlane explain replay/fork")]
     Explain(Explain),
@@ -208,6 +213,9 @@ pub(super) struct Run {
     /// Listen here instead of where the configuration says
     #[arg(long, env = "OVERLANE_LISTEN", value_name = "ADDRESS:PORT")]
     pub(super) listen: Option<SocketAddr>,
+    /// Answer GET /metrics here too, an address of the loopback
+    #[arg(long, env = "OVERLANE_METRICS", value_name = "ADDRESS:PORT")]
+    pub(super) metrics: Option<SocketAddr>,
     /// Log this instead of what the configuration says: a level, or levels by target
     #[arg(long, env = "OVERLANE_LOG", value_name = "FILTER")]
     pub(super) log: Option<LogFilter>,
@@ -389,6 +397,13 @@ pub(super) struct Send {
         conflicts_with_all = ["did", "text", "file", "namespace", "class"]
     )]
     pub(super) signed: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Metrics {
+    /// Print the page of the documentation
+    #[arg(long)]
+    pub(super) page: bool,
 }
 
 #[derive(Debug, Args)]

@@ -6,6 +6,7 @@ mod bounds;
 mod demo;
 mod explain;
 mod identity;
+mod metrics;
 mod output;
 mod overlay;
 mod peers;
@@ -52,6 +53,7 @@ fn run(Cli { global, command }: Cli) -> ExitCode {
         Command::Demo => return output.end(demo::demo(&output)),
         #[cfg(feature = "sim")]
         Command::Sim(asked) => return output.end(sim::sim(asked, &output)),
+        Command::Metrics(asked) if asked.page => return output.end(metrics::page(&output)),
         Command::Explain(asked) => return output.end(explain::explain(asked, &output)),
         Command::Replay(Replay::Forks(Forks {
             check: Some(CheckForks::Verify { file }),
@@ -86,6 +88,7 @@ fn run(Cli { global, command }: Cli) -> ExitCode {
         Command::Fetch(asked) => share::fetch(&home, &asked, &output),
         Command::Ref(asked) => refs::refs(&home, &asked, &output),
         Command::Replay(asked) => replay::replay(&home, &asked, &output),
+        Command::Metrics(asked) => metrics::metrics(&home, &asked, &output),
         Command::Bounds => bounds::bounds(&home, &output),
         Command::Explain(asked) => explain::explain(&asked, &output),
         Command::Demo => demo::demo(&output),

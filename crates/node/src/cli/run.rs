@@ -1,6 +1,7 @@
 //! `run`: the daemon.
 
 use std::io::IsTerminal;
+use std::net::SocketAddr;
 
 use overlane_core::{Fault, NetworkId};
 use overlane_node::api::{self, Identity, LocalApi, OpenedStore};
@@ -25,6 +26,8 @@ struct Up {
     #[serde(flatten)]
     identity: Identity,
     url: Option<String>,
+    /// Where `GET /metrics` is answered, if that is switched on.
+    metrics: Option<String>,
     home: String,
     store: StoreUp,
     peers: Vec<String>,
@@ -47,6 +50,7 @@ pub(super) fn run(home: &Home, run: Run, output: &Output) -> Result<Done, Failur
     config.listen = run.listen.unwrap_or(config.listen);
     log_to_stderr(&run.log.unwrap_or(config.log.clone()));
     let account = home.account()?;
+    let metrics = run.metrics.map(metrics_listener).transpose()?;
     let lock = home.lock()?;
     // Opening reads and writes files: before the runtime, so on none of its workers.
     let store = home.open_store(config.store)?;
@@ -57,7 +61,7 @@ pub(super) fn run(home: &Home, run: Run, output: &Output) -> Result<Done, Failur
     let runtime = runtime.map_err(no_runtime)?;
     let node = Node::builder().network(config.network).account(account);
     let node = node.refs_store(references);
-    runtime.block_on(daemon(node, home, &lock, config, store, output))
+    runtime.block_on(daemon(node, home, &lock, config, store, metrics, output))
 }
 
 async fn daemon(
@@ -66,6 +70,7 @@ async fn daemon(
     lock: &HomeLock,
     config: Config,
     store: Box<dyn StoreAdmin>,
+    metrics: Option<std::net::TcpListener>,
     output: &Output,
 ) -> Result<Done, Failure> {
     // Before anything that a signal should end in order.
@@ -92,9 +97,17 @@ async fn daemon(
         path: summary.folder.display().to_string(),
     };
     let api = LocalApi::serve(listener, node.clone(), home.clone(), opened);
+    let scraped_at = metrics.as_ref().and_then(|it| it.local_addr().ok());
+    if let Some(listener) = metrics {
+        let listener = tokio::net::TcpListener::from_std(listener);
+        api.serve_metrics(listener.map_err(|cause| no_metrics(&cause))?);
+    }
     let unrestorable = node.status().await?.replay.unrestorable_record;
     let store = StoreUp::of(&summary, unrestorable);
-    let up = Up::of(&node, config.network, home, store, config.peers);
+    let up = Up {
+        metrics: scraped_at.map(|address| format!("http://{address}/metrics")),
+        ..Up::of(&node, config.network, home, store, config.peers)
+    };
     let told = output.answer(&up, |up| up.in_words(output));
     let mut broken = false;
     if told.is_ok() {
@@ -116,6 +129,26 @@ async fn daemon(
     }
     output.answer(&json!({"up": false}), |_| "node has stopped".to_owned())?;
     Ok(Done::Yes)
+}
+
+/// Listens before anything is started: an address that is taken is said at once.
+fn metrics_listener(address: SocketAddr) -> Result<std::net::TcpListener, Failure> {
+    if !address.ip().is_loopback() {
+        let message = format!("--metrics takes an address of the loopback, not {address}");
+        return Err(Failure::new(
+            "cli/metrics_not_loopback",
+            Fault::Usage,
+            message,
+        ));
+    }
+    let listener = std::net::TcpListener::bind(address);
+    let listener = listener.and_then(|it| it.set_nonblocking(true).map(|()| it));
+    listener.map_err(|cause| no_metrics(&cause))
+}
+
+fn no_metrics(cause: &std::io::Error) -> Failure {
+    let message = format!("the address of --metrics cannot be listened on: {cause}");
+    Failure::new("cli/metrics_listen", Fault::Usage, message)
 }
 
 async fn end(api: LocalApi, node: &Node) {
@@ -148,6 +181,7 @@ impl Up {
             up: true,
             identity: Identity::of(&node.account(), network),
             url: node.url().map(str::to_owned),
+            metrics: None,
             home: home.dir().display().to_string(),
             store,
             peers,
@@ -158,6 +192,7 @@ impl Up {
         let Self {
             identity,
             url,
+            metrics,
             home,
             store,
             peers,
@@ -174,6 +209,9 @@ impl Up {
             [] => "none configured".to_owned(),
             peers => peers.join(", "),
         };
+        let metrics = metrics
+            .as_ref()
+            .map_or_else(String::new, |metrics| format!("\n  metrics  {metrics}"));
         let overlane = &output.overlane;
         let bad = match store.unrestorable {
             0 => String::new(),
@@ -190,7 +228,7 @@ impl Up {
   network  {network}
   url      {url}
   peers    {peers}
-  home     {home}
+  home     {home}{metrics}
   store    {} in {}: {} records, {} of {} bytes{bad}
 
 next, in other terminals:

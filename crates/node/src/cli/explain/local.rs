@@ -64,6 +64,21 @@ pub(super) const ENTRIES: &[Entry] = &[
         "send it without --keep; while its proof lives it can be sent anew",
     ),
     entry(
+        "cli/metrics",
+        "The numbers could not be written as text.",
+        NOTHING,
+    ),
+    entry(
+        "cli/metrics_listen",
+        "`run --metrics` cannot listen at its address.",
+        "end what listens there, or name another port: `{overlane} run --metrics 127.0.0.1:9465`",
+    ),
+    entry(
+        "cli/metrics_not_loopback",
+        "`run --metrics` answers this machine only: whoever reads metrics sees how busy a node is.",
+        "name an address such as 127.0.0.1:9464, and let what collects them for others ask there",
+    ),
+    entry(
         "cli/no_body",
         "Neither TEXT nor --file was given, and standard input is empty.",
         "name the body; for an empty message, TEXT is \"\"",
