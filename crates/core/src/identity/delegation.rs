@@ -30,6 +30,15 @@ const POSSESSION_DOMAIN: &str = "overlane delegation possession";
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DelegationDigest(pub [u8; 20]);
 
+impl DelegationDigest {
+    /// The digest of a delegation's bytes.
+    pub(crate) fn of(delegation: &[u8]) -> Self {
+        let [digest @ .., _, _, _, _, _, _, _, _, _, _, _, _] =
+            blake3::derive_key(DIGEST_DOMAIN, delegation);
+        Self(digest)
+    }
+}
+
 impl fmt::Display for DelegationDigest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
@@ -104,9 +113,7 @@ impl Delegation {
             account_signature,
             digest: DelegationDigest([0; 20]),
         };
-        let [digest @ .., _, _, _, _, _, _, _, _, _, _, _, _] =
-            blake3::derive_key(DIGEST_DOMAIN, &to_vec(&delegation));
-        delegation.digest = DelegationDigest(digest);
+        delegation.digest = DelegationDigest::of(&to_vec(&delegation));
         delegation
     }
 

@@ -87,6 +87,40 @@ pub const PROBE_RESERVE_FRAMES: u64 = 2;
 /// A grant is due when this fraction of a window was used up since the last one.
 pub const GRANT_FRACTION: u64 = 4;
 
+/// Places of [`CONTROL_WINDOW_FRAMES`] within which a CREDIT may go for the statements on it alone; beyond, they
+/// wait for one that is due.
+pub const STATEMENTS_ALONE_MAX: u64 = 8;
+
+/// Statements about delegations, KNOWN and DISCLAIM together, that one CREDIT carries.
+pub const STATEMENTS_MAX: usize = 8;
+
+/// Statements that wait to be said. Of a reference to what it was never shown a receiver then says nothing.
+pub const STATEMENTS_OWED_MAX: usize = 128;
+
+/// Delegations that a sender remembers to have shown on a link; the one it used longest ago leaves, and is
+/// shown again when it is needed.
+pub const SHOWN_DELEGATIONS_MAX: usize = 64;
+
+/// Delegations that a receiver holds for a link's references. When it is full it confirms no other, and
+/// disclaims the one that was named longest ago.
+pub const HELD_DELEGATIONS_MAX: usize = 128;
+
+/// Of them, those that are disclaimed and not yet forgotten; no other is disclaimed meanwhile.
+pub const DISCLAIMED_MAX: usize = 8;
+
+/// The largest delegation that is referred to; a larger one travels inline.
+pub const REFERRED_MAX_BYTES: usize = 512;
+
+/// How long a message may be under way on a channel: B.
+pub const DELIVERY_BOUND_MS: u64 = 25_000;
+
+/// How long a receiver holds a delegation that it disclaimed, after it said so and after the last frame that
+/// named it.
+pub const FORGETS_AFTER_MS: u64 = 2 * DELIVERY_BOUND_MS;
+
+/// Before KNOWN is said again of a delegation that is still shown.
+pub const KNOWN_AGAIN_MS: u64 = 1_000;
+
 /// The default byte window of a link: what one receiver lets lie between the channels and itself.
 /// It fits a socket buffer of 4 MiB.
 pub const LINK_WINDOW_DEFAULT_BYTES: u32 = 512 * 1024;
@@ -178,8 +212,13 @@ const GRANTS_OWED_MAX: u64 = LANES as u64 * 2 * GRANT_FRACTION
     + (WINDOW_SCALE_MAX as u64 - 1)
     + 1;
 const _: () = assert!(
-    GRANTS_OWED_MAX + PROBE_RESERVE_FRAMES <= CONTROL_WINDOW_FRAMES - PROBE_RESERVE_FRAMES,
-    "a grant always finds a place in the control window"
+    GRANTS_OWED_MAX + PROBE_RESERVE_FRAMES + STATEMENTS_ALONE_MAX
+        <= CONTROL_WINDOW_FRAMES - PROBE_RESERVE_FRAMES,
+    "a grant always finds a place in the control window, also behind those that went for their statements"
+);
+const _: () = assert!(
+    SHOWN_DELEGATIONS_MAX + DISCLAIMED_MAX <= HELD_DELEGATIONS_MAX,
+    "what an honest sender refers to at a time fits the receiver's table"
 );
 const _: () = assert!(
     (LANE_WINDOW_FRAMES as u64).is_multiple_of(GRANT_FRACTION),

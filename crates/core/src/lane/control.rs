@@ -9,6 +9,7 @@ use super::bounds::{
     LANE_WINDOW_DEFAULT_BYTES, LANE_WINDOW_FRAMES, LANE_WINDOW_MIN_BYTES, LANES,
     LINK_WINDOW_DEFAULT_BYTES, LINK_WINDOW_MIN_BYTES, WINDOW_MAX_BYTES, WINDOW_SCALE_MAX,
 };
+use super::delegations::Statements;
 use crate::ids::{Class, NetworkId};
 use crate::wire::cbor::{CborError, Decode, Encode, Reader, Writer, from_slice};
 use crate::wire::frame::CONTROL_MARKER;
@@ -251,10 +252,12 @@ fn each_lane(reader: &mut Reader<'_>) -> Result<[u64; LANES], CborError> {
 }
 
 /// What a numbered control frame says.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Numbered {
     /// What the receiver has let through.
     Credit(Credit),
+    /// The same, and what the receiver says of delegations.
+    Delegations(Credit, Statements),
     /// Are you there?
     Ping,
     /// The answer to the PING of this number.
@@ -262,7 +265,7 @@ pub enum Numbered {
 }
 
 /// A link control frame.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ControlFrame {
     /// `[0, class, hello]`: the channel's first frame, sent again until it is answered.
     Hello(Class, Hello),
@@ -272,7 +275,8 @@ pub enum ControlFrame {
     Fin(Class, u64),
     /// `[3, class]`: the lane's FIN came through, and everything before it.
     FinAck(Class),
-    /// `[4, number, heard, credit]`, `[5, number, heard]` (PING), `[6, number, heard, ping]` (PONG).
+    /// `[4, number, heard, credit]`, `[5, number, heard]` (PING), `[6, number, heard, ping]` (PONG),
+    /// `[7, number, heard, credit, [[known digest, …], [disclaimed digest, …]]]` (CREDIT with KNOWN and DISCLAIM).
     Numbered {
         /// This frame's number, from 1.
         number: u64,
@@ -318,6 +322,13 @@ impl Encode for ControlFrame {
                     .value(number)
                     .value(heard)
                     .value(credit),
+                Numbered::Delegations(credit, statements) => writer
+                    .array(5)
+                    .uint(7)
+                    .value(number)
+                    .value(heard)
+                    .value(credit)
+                    .value(statements),
                 Numbered::Ping => writer.array(3).uint(5).value(number).value(heard),
                 Numbered::Pong(ping) => writer
                     .array(4)
@@ -339,13 +350,14 @@ impl<'a> Decode<'a> for ControlFrame {
             (1, 2) => Self::HelloAck(reader.value()?),
             (2, 3) => Self::Fin(reader.value()?, reader.value()?),
             (3, 2) => Self::FinAck(reader.value()?),
-            (tag @ 4..=6, _) => Self::Numbered {
+            (tag @ 4..=7, _) => Self::Numbered {
                 number: reader.value()?,
                 heard: reader.value()?,
                 says: match (tag, items) {
                     (4, 4) => Numbered::Credit(reader.value()?),
                     (5, 3) => Numbered::Ping,
                     (6, 4) => Numbered::Pong(reader.value()?),
+                    (7, 5) => Numbered::Delegations(reader.value()?, reader.value()?),
                     _ => return Err(Reader::invalid(at, "link control frame")),
                 },
             },

@@ -227,7 +227,7 @@ impl Incoming {
             let bytes = if ends_message {
                 left
             } else {
-                frame.len() as u64
+                left.min(frame.len() as u64)
             };
             left = left.saturating_sub(bytes);
             let charge = Charge {

@@ -10,6 +10,7 @@ mod channel;
 pub mod chunks;
 mod control;
 mod credit;
+mod delegations;
 mod liveness;
 mod numbers;
 mod per_lane;
@@ -24,6 +25,7 @@ mod tests;
 mod transmit;
 
 pub use control::{ControlFrame, Credit, Hello, Numbered, QuotaHint, Windows};
+pub use delegations::Statements;
 pub use per_lane::PerLane;
 pub use reason::{CloseReason, SendError, Violation};
 pub use session::{Phase, Session, SessionConfig, SessionEvent, Transmit};

@@ -113,6 +113,7 @@ impl Outbound {
     pub(super) fn take(
         &mut self,
         may_leave: impl Fn(Class, usize, usize) -> bool,
+        mut shorten: impl FnMut(&[u8]) -> Option<Vec<u8>>,
     ) -> Option<(Class, Batch)> {
         let ready = |class| {
             let head = self.lanes.of(class).front();
@@ -134,13 +135,17 @@ impl Outbound {
             let [_, after, _] = lower_from(class);
             self.next = after;
         }
-        let mut batch = Batch::of(self.pop(class)?, self.rules.batch_frames);
+        let first = self.pop(class)?;
+        let first = shorten(&first).unwrap_or(first);
+        let mut batch = Batch::of(first, self.rules.batch_frames);
         while let Some(next) = self.lanes.of(class).front() {
-            let whole = batch.with(next.len());
+            let short = shorten(next);
+            let whole = batch.with(short.as_ref().unwrap_or(next).len());
             if !whole.is_some_and(|whole| may_leave(class, whole, batch.frames() + 1)) {
                 break;
             }
-            batch.push(self.pop(class)?);
+            let next = self.pop(class)?;
+            batch.push(short.unwrap_or(next));
         }
         Some((class, batch))
     }
@@ -251,7 +256,7 @@ mod tests {
         fill(&mut outbound, Class::E2e);
         assert!(outbound.push(Class::E2e, vec![0]).is_err());
         assert_eq!(outbound.poll_room(), None);
-        outbound.take(|_, _, _| true).unwrap();
+        outbound.take(|_, _, _| true, |_| None).unwrap();
         assert_eq!(outbound.poll_room(), Some(Class::E2e));
         assert_eq!(outbound.poll_room(), None);
         assert_eq!(outbound.push(Class::E2e, vec![0]), Ok(()));
@@ -284,7 +289,7 @@ mod tests {
             }
         }
         let mut order = Vec::new();
-        while let Some((class, _)) = outbound.take(|_, _, _| true) {
+        while let Some((class, _)) = outbound.take(|_, _, _| true, |_| None) {
             order.push(class);
         }
         assert_eq!(order.len(), 40 * LANES);

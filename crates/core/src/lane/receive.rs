@@ -72,6 +72,10 @@ impl Session {
         if self.channels.of(class).peer_fin.is_some() {
             return Err(Violation::AfterFin(class));
         }
+        let now_ms = self.now_ms;
+        let frames = frames.into_iter();
+        let frames = frames.map(|frame| self.held.write_out(frame, now_ms));
+        let frames = frames.collect();
         self.incoming.receive(class, size_bytes, frames)
     }
 
@@ -135,6 +139,15 @@ impl Session {
             Numbered::Credit(credit) => {
                 self.counters.credits_received += 1;
                 answers |= self.outgoing.granted(&credit)?;
+            }
+            Numbered::Delegations(credit, statements) => {
+                self.counters.credits_received += 1;
+                answers |= self.outgoing.granted(&credit)?;
+                let known = statements.known.into_iter().map(|digest| (digest, true));
+                let disclaimed = statements.disclaimed.into_iter();
+                for (digest, known) in known.chain(disclaimed.map(|digest| (digest, false))) {
+                    self.shown.known(digest, known);
+                }
             }
             Numbered::Ping => self.pong_owed = Some(number),
             Numbered::Pong(ping) => {

@@ -1,8 +1,8 @@
 //! The numbers a session goes by, as data, so that a test can break one and see its law fail.
 
 use super::bounds::{
-    BATCH_MAX_FRAMES, CONTROL_BURST_MAX, CONTROL_RESERVE, DATA_RESERVE, GRANT_FRACTION,
-    HELLO_QUICK_MAX, LANE_IN_FLIGHT_MAX, LANE_RESERVE_BYTES,
+    BATCH_MAX_FRAMES, CONTROL_BURST_MAX, CONTROL_RESERVE, DATA_RESERVE, FORGETS_AFTER_MS,
+    GRANT_FRACTION, HELLO_QUICK_MAX, LANE_IN_FLIGHT_MAX, LANE_RESERVE_BYTES,
 };
 
 /// What a session goes by. Outside tests there is only [`Rules::PROTOCOL`].
@@ -33,6 +33,12 @@ pub(super) struct Rules {
     pub(super) fin_waits: bool,
     /// Whether probes pass the frames that wait in the control lane.
     pub(super) probes_first: bool,
+    /// Whether delegations are referred to.
+    pub(super) refers: bool,
+    /// How long a delegation is held after it was disclaimed.
+    pub(super) forgets_after_ms: u64,
+    /// Whether a delegation is disclaimed before it is forgotten.
+    pub(super) disclaims: bool,
 }
 
 impl Rules {
@@ -50,5 +56,8 @@ impl Rules {
         heeds_credit: true,
         fin_waits: true,
         probes_first: true,
+        refers: true,
+        forgets_after_ms: FORGETS_AFTER_MS,
+        disclaims: true,
     };
 }

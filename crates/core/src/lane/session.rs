@@ -15,6 +15,7 @@ use super::bounds::{
 use super::channel::{Channel, Fin, Kind};
 use super::control::{Hello, QuotaHint, Windows};
 use super::credit::{Incoming, Outgoing};
+use super::delegations::{Held, Shown};
 use super::liveness::Liveness;
 use super::numbers::Numbers;
 use super::per_lane::PerLane;
@@ -139,6 +140,9 @@ pub struct Session {
     pub(super) outbound: Outbound,
     pub(super) outgoing: Outgoing,
     pub(super) incoming: Incoming,
+    /// The delegations that this side showed, and those it was shown.
+    pub(super) shown: Shown,
+    pub(super) held: Held,
     pub(super) numbers: Numbers,
     pub(super) liveness: Liveness,
     /// The PING to answer: the latest, which answers those before it.
@@ -165,6 +169,8 @@ impl Session {
             outbound: Outbound::new(rules),
             outgoing: Outgoing::default(),
             incoming: Incoming::new(config.windows, rules),
+            shown: Shown::default(),
+            held: Held::new(rules),
             numbers: Numbers::default(),
             liveness: Liveness::default(),
             pong_owed: None,
@@ -406,7 +412,11 @@ impl Session {
             unanswered_control: self.numbers.unanswered(),
             round_trip_ms: self.liveness.round_trip_ms(),
             window_scales: (self.incoming.granted_scale(), self.outgoing.scale()),
-            counters: self.counters,
+            counters: Counters {
+                references_sent: self.shown.referred,
+                references_missed: self.held.missed,
+                ..self.counters
+            },
         }
     }
 

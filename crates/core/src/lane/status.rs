@@ -66,6 +66,10 @@ pub struct Counters {
     pub sends_refused: u64,
     /// Calls of `taken` for no frame, ignored.
     pub takes_without_frame: u64,
+    /// Delegations sent by reference.
+    pub references_sent: u64,
+    /// References that came to delegations that are not held, left for the node to refuse.
+    pub references_missed: u64,
     /// Violations of the other side: none or one.
     pub violations: u64,
     /// Frames unconfirmed when the link ended.

@@ -5,7 +5,7 @@
 //! waits for no payload frame and no grant. Story 15.
 
 use super::batch::Batch;
-use super::bounds::{CONTROL_IN_FLIGHT_MAX, PROBE_RESERVE_FRAMES};
+use super::bounds::{CONTROL_IN_FLIGHT_MAX, PROBE_RESERVE_FRAMES, STATEMENTS_ALONE_MAX};
 use super::channel::{Fin, Kind};
 use super::control::{ControlFrame, Hello, Numbered};
 use super::session::{Phase, Session, Transmit};
@@ -94,10 +94,15 @@ impl Session {
             }
         }
         let due = self.incoming.grant_due() || self.numbers.answer_due();
-        if due && self.numbers.has_room(PROBE_RESERVE_FRAMES) {
+        let alone = self.held.owes() && self.numbers.unanswered() < STATEMENTS_ALONE_MAX;
+        if alone || due && self.numbers.has_room(PROBE_RESERVE_FRAMES) {
             self.counters.credits_sent += 1;
             let credit = self.incoming.grant();
-            return Some(self.number(Numbered::Credit(credit)));
+            let says = match self.held.statements(self.now_ms) {
+                Some(statements) => Numbered::Delegations(credit, statements),
+                None => Numbered::Credit(credit),
+            };
+            return Some(self.number(says));
         }
         None
     }
@@ -119,11 +124,14 @@ impl Session {
         let windows = self.peer?.windows;
         let rules = self.config.rules;
         let (channels, outgoing) = (&self.channels, &self.outgoing);
-        self.outbound.take(|class, size_bytes, payloads| {
+        let shown = &mut self.shown;
+        let may_leave = |class, size_bytes, payloads| {
             let room =
                 outgoing.has_room(windows, class, size_bytes, payloads) || !rules.heeds_credit;
             room && channels.of(class).in_flight(Kind::Payload) < rules.lane_in_flight
-        })
+        };
+        let shorten = |frame: &[u8]| rules.refers.then(|| shown.shorten(frame)).flatten();
+        self.outbound.take(may_leave, shorten)
     }
 
     /// The FIN of a closing link's lane in which nothing waits any more.

@@ -2,8 +2,12 @@
 
 use proptest::prelude::*;
 
+use crate::identity::DelegationDigest;
 use crate::ids::{Class, NetworkId};
-use crate::lane::bounds::{LANE_WINDOW_MIN_BYTES, LINK_WINDOW_MIN_BYTES, WINDOW_SCALE_MAX};
+use crate::lane::Statements;
+use crate::lane::bounds::{
+    LANE_WINDOW_MIN_BYTES, LINK_WINDOW_MIN_BYTES, STATEMENTS_MAX, WINDOW_SCALE_MAX,
+};
 use crate::lane::control::{ControlFrame, Credit, Hello, Numbered, QuotaHint, Windows};
 use crate::wire::bounds::CONTROL_FRAME_MAX_BYTES;
 use crate::wire::cbor::{Writer, from_slice, to_vec};
@@ -18,7 +22,7 @@ fn numbered(number: u64, heard: u64, says: Numbered) -> ControlFrame {
 }
 
 /// One of each control frame, and its bytes.
-pub(super) fn golden_vectors() -> [(ControlFrame, &'static str); 7] {
+pub(super) fn golden_vectors() -> [(ControlFrame, &'static str); 8] {
     let hello = Hello {
         network: NetworkId(7),
         windows: Windows::default(),
@@ -29,6 +33,10 @@ pub(super) fn golden_vectors() -> [(ControlFrame, &'static str); 7] {
         taken_bytes: [100, 200, 300, 70_000],
         drained_bytes: 70_600,
         scale: 2,
+    };
+    let statements = Statements {
+        known: vec![DelegationDigest([0x20; 20])],
+        disclaimed: Vec::new(),
     };
     [
         (
@@ -48,6 +56,11 @@ pub(super) fn golden_vectors() -> [(ControlFrame, &'static str); 7] {
         ),
         (numbered(1, 0, Numbered::Ping), "4f764c63 83 05 01 00"),
         (numbered(2, 9, Numbered::Pong(9)), "4f764c63 84 06 02 09 09"),
+        (
+            numbered(6, 24, Numbered::Delegations(Credit::default(), statements)),
+            "4f764c63 85 07 06 1818 84 8400000000 8400000000 00 01 82 \
+             81 542020202020202020202020202020202020202020 80",
+        ),
     ]
 }
 
@@ -112,10 +125,21 @@ fn credit() -> impl Strategy<Value = Credit> {
     })
 }
 
+fn statements() -> impl Strategy<Value = Statements> {
+    let digests = proptest::collection::vec(any::<[u8; 20]>(), 1..=STATEMENTS_MAX);
+    (digests, 0..=STATEMENTS_MAX).prop_map(|(digests, at)| {
+        let mut known: Vec<_> = digests.into_iter().map(DelegationDigest).collect();
+        let disclaimed = known.split_off(at.min(known.len()));
+        Statements { known, disclaimed }
+    })
+}
+
 /// Any link control frame.
 pub(super) fn control_frame() -> impl Strategy<Value = ControlFrame> {
     let says = prop_oneof![
         credit().prop_map(Numbered::Credit),
+        (credit(), statements())
+            .prop_map(|(credit, statements)| Numbered::Delegations(credit, statements)),
         Just(Numbered::Ping),
         (0..80_u64).prop_map(Numbered::Pong),
     ];

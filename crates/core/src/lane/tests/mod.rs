@@ -4,6 +4,7 @@
 //! what must always hold. A run returns the first law that it saw broken; the laws' tests want none,
 //! and for each law a session with one rule broken must be caught.
 
+mod delegations;
 mod frames;
 mod hostile;
 mod laws;

@@ -54,6 +54,16 @@ fn the_page_tells_every_bound() {
         LINGER_MS,
         PROBE_IDLE_MS,
         GONE_MS,
+        STATEMENTS_ALONE_MAX,
+        STATEMENTS_MAX,
+        STATEMENTS_OWED_MAX,
+        SHOWN_DELEGATIONS_MAX,
+        HELD_DELEGATIONS_MAX,
+        DISCLAIMED_MAX,
+        REFERRED_MAX_BYTES,
+        DELIVERY_BOUND_MS,
+        FORGETS_AFTER_MS,
+        KNOWN_AGAIN_MS,
     ];
     let table = part("## Links and lanes");
     let (_, table) = table
@@ -82,6 +92,7 @@ fn the_page_names_every_law() {
         include_str!("mesh.rs"),
         include_str!("hostile.rs"),
         include_str!("frames.rs"),
+        include_str!("delegations.rs"),
         include_str!("../queue.rs"),
         include_str!("../batch.rs"),
     ];

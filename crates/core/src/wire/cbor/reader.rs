@@ -270,6 +270,26 @@ impl<'a> Reader<'a> {
         T::decode(self)
     }
 
+    /// The next item, whatever it is, and all that it holds.
+    ///
+    /// # Errors
+    /// Not in its one form, nested too deep, or more than the input holds. Text is not checked.
+    pub fn skip(&mut self) -> Result<(), CborError> {
+        let mut left = 1_usize;
+        while left > 0 {
+            left -= 1;
+            match self.head()? {
+                Head::Bytes(length) | Head::Text(length) => {
+                    self.take(length)?;
+                }
+                Head::Array(items) => left = left.saturating_add(items),
+                Head::Map(entries) => left = left.saturating_add(entries.saturating_mul(2)),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
     /// An error about the item that begins at offset `at`, for a decoder that finds its value is not
     /// one of its type's.
     pub fn invalid(at: usize, what: &'static str) -> CborError {
