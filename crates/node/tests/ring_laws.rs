@@ -21,6 +21,7 @@ use overlane_core::transaction::{
     Draft, HOP_BUDGET_MAX, Message, Payload, RelayFields, Transaction,
 };
 use overlane_core::{Class, Coded, Did, TransactionDigest, TxId};
+use overlane_node::link::LinkId;
 use overlane_node::peer::{Ask, Event, OFFERS_MAX};
 
 const MINUTE_MS: u64 = 60_000;
@@ -396,4 +397,82 @@ fn a_malformed_ring_message_is_refused_and_counted() {
     mesh.inject(0, 1, Class::Control, draft_frame);
     mesh.run_for(1_000);
     assert_eq!(mesh.refusals(1).get("ring/unasked"), Some(&1));
+}
+
+/// Two nodes that only a third is linked to, and its links to them.
+fn two_and_a_middle(seed: u64) -> (Mesh, [LinkId; 2]) {
+    let mut mesh = Mesh::new(3, seed);
+    mesh.apart = (1..3).collect();
+    let links = [mesh.link(0, 1), mesh.link(0, 2)];
+    (mesh, links)
+}
+
+/// How often the node was told that its messages to `to` do not arrive.
+fn told_unreachable(mesh: &Mesh, index: usize, to: Did) -> usize {
+    let of = |event: &&Event| matches!(event, Event::Unreachable { stream, .. } if stream.destination == to);
+    mesh.nodes[index].events.iter().filter(of).count()
+}
+
+#[test]
+fn law_who_is_in_no_ring_gives_a_message_to_nobody_but_whom_it_is_for() {
+    let (mut mesh, [gone, _]) = two_and_a_middle(1);
+    let to = mesh.nodes[1].did;
+    // The link ends after the send and before the lane.
+    mesh.leaving.insert(gone);
+    let id = mesh.send(0, to, Class::Application, b"to the first");
+    mesh.settle();
+    let sent = &mesh.nodes[0].sent[&id];
+    assert_eq!(
+        sent.as_ref().map_err(Coded::code).err(),
+        Some("send/unreachable"),
+        "{sent:?}"
+    );
+    assert!(mesh.refusals(2).is_empty(), "{:?}", mesh.refusals(2));
+}
+
+#[test]
+fn law_a_message_whose_link_goes_before_its_lane_arrives_or_is_told_not_to() {
+    for seed in 1..=2 {
+        let (mut mesh, [gone, _]) = two_and_a_middle(seed);
+        mesh.join_ring();
+        settled(&mut mesh, 5 * MINUTE_MS, &format!("seed {seed}"));
+        let to = mesh.nodes[1].did;
+        mesh.leaving.insert(gone);
+        let id = mesh.send(0, to, Class::Application, b"by another way");
+        mesh.run_for(2_000);
+        // It went to the other neighbour, which has no way on: a receipt, and a report.
+        assert!(mesh.nodes[0].sent[&id].is_ok(), "seed {seed}");
+        assert_eq!(told_unreachable(&mesh, 0, to), 1, "seed {seed}");
+    }
+}
+
+#[test]
+fn law_what_a_relay_drops_with_a_link_is_told_to_its_origin() {
+    let mut dropped = 0;
+    // In one direction the middle lies between the two, and its way back would be a second crossing.
+    for (from, to) in [(1, 2), (2, 1)] {
+        let (mut mesh, links) = two_and_a_middle(1);
+        mesh.join_ring();
+        settled(&mut mesh, 5 * MINUTE_MS, "a middle");
+        let (middle, did) = (mesh.nodes[0].did, mesh.nodes[to].did);
+        let relay = RelayFields {
+            next_hop: middle,
+            destination: did,
+            hop_budget: HOP_BUDGET_MAX,
+            handed_off: true,
+            reply_via: None,
+        };
+        let frame = carried(&mesh, from, did, from, relay);
+        mesh.leaving.insert(links[to - 1]);
+        mesh.inject(from, 0, Class::Storage, frame);
+        mesh.run_for(2_000);
+        let no_route = WhyUnreachable::NoRoute.code();
+        if mesh.refusals(0).contains_key(no_route) {
+            dropped += 1;
+            // The origin's node did not send it itself, and refuses the report.
+            let reports = mesh.refusals(from).get("route/unknown_report").copied();
+            assert_eq!(reports, Some(1), "from {from} to {to}");
+        }
+    }
+    assert_eq!(dropped, 1);
 }

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use bytes::Bytes;
 use overlane_core::identity::Life;
 use overlane_core::replay::{self, Outcome, Reservation};
-use overlane_core::ring::WhyUnreachable;
 use overlane_core::transaction::{
     Cutter, Draft, PROOF_TTL_DEFAULT_MS, Payload, RelayFields, SignError, Transaction,
 };
@@ -53,6 +52,7 @@ impl Peer {
         if !self.outbound.begin(bytes) {
             return self.sent(id, Err(SendError::TooManyPending));
         }
+        self.note_sent(id, &receipt, neighbour);
         let lane = (link, receipt.stream.class);
         let placing = Placing {
             id,
@@ -146,9 +146,7 @@ impl Peer {
         };
         match signed {
             Ok((link, next_hop, (receipt, cut))) => {
-                if next_hop != destination {
-                    self.note_sent(id, &receipt);
-                }
+                self.note_sent(id, &receipt, next_hop);
                 let lane = (link, stream.1);
                 let bytes = outgoing.data_bytes();
                 let placing = Placing {
@@ -204,10 +202,13 @@ impl Peer {
             if let Some(cut) = &mut placing.cut {
                 let (other, relay) = self.way(placing.receipt.stream.destination, (None, None))?;
                 cut.relay = relay;
+                self.note_sent(placing.id, &placing.receipt, relay.next_hop);
                 return Some(other);
             }
-            let (other, receipt, _) = self.carry_elsewhere(&placing.receipt, now)?;
+            let (other, receipt, neighbour) = self.carry_elsewhere(&placing.receipt, now)?;
             placing.receipt = receipt;
+            // Who was to be its last hop is not any more: that it does not arrive may be reported.
+            self.note_sent(placing.id, &placing.receipt, neighbour);
             Some(other)
         });
         match other {
@@ -216,6 +217,7 @@ impl Peer {
                 self.outbound.queue_first(lane, placing);
                 self.pump_out_lane(lane, now);
             }
+            None if placing.id == FORWARDED => self.drop_forwarded(&placing.receipt, now),
             None => {
                 let destination = placing.receipt.stream.destination;
                 self.abandon(placing.id, placing.bytes, placing.paced, destination);
@@ -366,9 +368,6 @@ impl Peer {
     }
 
     fn abandon(&mut self, id: SendId, bytes: u64, paced: Option<Paced>, destination: Did) {
-        if id == FORWARDED {
-            return count(&mut self.counters.refused, WhyUnreachable::NoRoute.code());
-        }
         self.outbound.end(id, bytes, paced);
         self.sent(id, Err(SendError::Unreachable { destination }));
     }

@@ -9,11 +9,13 @@ use overlane_core::ring::{Route, WhyUnreachable, is_progress};
 use overlane_core::transaction::{
     PROOF_TTL_DEFAULT_MS, Payload, RelayFields, SignError, Transaction,
 };
-use overlane_core::{Class, Did};
+use overlane_core::{Class, Coded, Did};
 
+use super::super::counters::count;
 use super::super::lanes::InboundLane;
 use super::super::outbound::{FORWARDED, Placing};
 use super::super::{Now, Peer, Receipt, Refusal};
+use super::reports::Undelivered;
 use crate::link::LinkId;
 
 /// Messages of others that wait for one lane; more are dropped as `route/congested`.
@@ -57,7 +59,7 @@ impl Peer {
                 }
             }
             Err(why) => {
-                self.report(&payload, why, now);
+                self.report(&Undelivered::of(&payload), why, now);
                 let destination = payload.stream().destination;
                 self.refuse(link, lane, Refusal::Route { destination, why });
             }
@@ -99,6 +101,10 @@ impl Peer {
         let mut relay = *payload.relay();
         let routed = self.ring.route(relay.destination, relay.handed_off);
         relay.next_hop = routed.next_hop()?;
+        if self.ring.ring.is_none() && relay.next_hop != relay.destination {
+            // As in `way`: who is in no ring knows nobody who passes things on.
+            return None;
+        }
         relay.handed_off |= matches!(routed, Route::Across(_));
         let link = self.links.to(relay.next_hop)?;
         let transaction = payload.into_transaction();
@@ -164,6 +170,17 @@ impl Peer {
             ttl_ms: PROOF_TTL_DEFAULT_MS,
         };
         Payload::carry(transaction, relay, &self.signer, life)
+    }
+
+    /// A message of another's waited for a lane whose link is gone, and no other link leads on: it
+    /// is dropped, and its origin told.
+    pub(in crate::peer) fn drop_forwarded(&mut self, receipt: &Receipt, now: Now) {
+        let why = WhyUnreachable::NoRoute;
+        count(&mut self.counters.refused, why.code());
+        match Undelivered::in_frame(receipt) {
+            Some(undelivered) => self.report(&undelivered, why, now),
+            None => tracing::error!("a frame of this node's own is none"),
+        }
     }
 
     /// A message of another's left by a lane.

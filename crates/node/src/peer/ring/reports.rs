@@ -52,9 +52,58 @@ impl Reports {
     }
 }
 
+/// A message that does not arrive.
+#[derive(Debug)]
+pub(super) struct Undelivered {
+    origin: Did,
+    destination: Did,
+    digest: TransactionDigest,
+    reply_via: Option<Did>,
+    /// Its origin is told: it neither answers nor reports.
+    is_told: bool,
+}
+
+impl Undelivered {
+    pub(super) fn of(payload: &Verified<Payload>) -> Self {
+        Self {
+            origin: payload.origin(),
+            destination: payload.stream().destination,
+            digest: payload.digest(),
+            reply_via: payload.relay().reply_via,
+            is_told: is_told(&payload.message()),
+        }
+    }
+
+    /// The same of a frame that this node verified and signed for its next hop.
+    pub(super) fn in_frame(receipt: &Receipt) -> Option<Self> {
+        let payload = Payload::from_frame(&receipt.signed).ok()?;
+        Some(Self {
+            origin: receipt.stream.origin,
+            destination: receipt.stream.destination,
+            digest: receipt.digest,
+            reply_via: payload.relay().reply_via,
+            is_told: is_told(&payload.transaction().data().message()),
+        })
+    }
+}
+
+fn is_told(message: &Message<'_>) -> bool {
+    match message {
+        Message::Control(body) if RingMessage::is_ring(body) => {
+            RingMessage::from_body(body).is_ok_and(|message| message.asks().is_some())
+        }
+        _ => true,
+    }
+}
+
 impl Peer {
-    /// A transaction of this node's own goes by way of others.
-    pub(in crate::peer) fn note_sent(&mut self, id: SendId, receipt: &Receipt) {
+    /// A transaction goes to this neighbour: one of this node's own that goes by way of others may be
+    /// reported.
+    pub(in crate::peer) fn note_sent(&mut self, id: SendId, receipt: &Receipt, neighbour: Did) {
+        let stream = &receipt.stream;
+        if stream.origin != self.did || stream.destination == neighbour {
+            return;
+        }
         let request = self.ring_request(id);
         let reports = &mut self.ring.reports;
         if reports.order.len() >= RECENT_MAX
@@ -73,16 +122,15 @@ impl Peer {
     }
 
     /// Tells the origin that its message does not arrive.
-    pub(super) fn report(&mut self, payload: &Verified<Payload>, why: WhyUnreachable, now: Now) {
-        let (origin, digest) = (payload.origin(), payload.digest());
-        let destination = payload.stream().destination;
-        let of_request = match payload.message() {
-            Message::Control(body) if RingMessage::is_ring(body) => {
-                RingMessage::from_body(body).is_ok_and(|message| message.asks().is_some())
-            }
-            _ => true,
-        };
-        if !of_request || self.ring.ring.is_none() {
+    pub(super) fn report(&mut self, undelivered: &Undelivered, why: WhyUnreachable, now: Now) {
+        let Undelivered {
+            origin,
+            destination,
+            digest,
+            reply_via,
+            is_told,
+        } = *undelivered;
+        if !is_told || self.ring.ring.is_none() {
             return;
         }
         if origin == self.did {
@@ -101,8 +149,7 @@ impl Peer {
             destination,
             why,
         };
-        let via = payload.relay().reply_via;
-        self.send_control(origin, (via, None), &message, now);
+        self.send_control(origin, (reply_via, None), &message, now);
     }
 
     /// A report came from `reporter`.
