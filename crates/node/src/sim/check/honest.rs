@@ -52,8 +52,9 @@ impl Honest {
             Refusal::Verify(VerifyError::Life { .. } | VerifyError::Delegation { .. }) => {
                 !wrong_clock
             }
-            // Without a ring a message that lost its link on the way has no other.
-            Refusal::Route { .. } | Refusal::Orphaned => false,
+            // What a link that went brought whole, beyond what is kept of it. `Refusal::Route` is no
+            // exception: who is in no ring gives a message to nobody but whom it is for.
+            Refusal::Orphaned => false,
             _ => true,
         }
     }
