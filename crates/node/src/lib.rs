@@ -4,14 +4,17 @@
 pub mod api;
 mod builder;
 mod error;
+mod handlers;
 pub mod home;
 pub mod link;
 mod messages;
 mod node;
 mod overlay;
 pub mod peer;
+mod places;
 pub mod refs;
 mod runtime;
+mod sending;
 pub mod share;
 #[cfg(feature = "sim")]
 pub mod sim;
@@ -19,9 +22,11 @@ mod status;
 
 pub use builder::NodeBuilder;
 pub use error::NodeError;
+pub use handlers::HANDLER_DEADLINE_MS;
 pub use messages::Messages;
 pub use node::Node;
 pub use overlay::Pong;
 pub use peer::{Delivery, Event, Receipt, Refusal, SendError};
 pub use runtime::{EVENTS_KEPT_MAX, PEERS_MAX, Progress};
+pub use sending::Sending;
 pub use status::{NeighbourStatus, PeerState, PeerStatus, QueueStatus, Role, Status, StoreStatus};

@@ -7,7 +7,7 @@ use overlane_core::Class;
 use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedSender;
 
-use crate::peer::Delivery;
+use crate::peer::{Delivery, PlaceId};
 
 /// Admitted messages, in admission order within a class, classes in turn.
 ///
@@ -23,19 +23,72 @@ pub struct Messages {
 struct Queues {
     state: Mutex<State>,
     changed: Notify,
-    taken: UnboundedSender<Class>,
+    taken: UnboundedSender<Taken>,
+}
+
+/// The place of a message that was handed out; it comes free when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Place {
+    place: PlaceId,
+    ended: Ended,
+    taken: UnboundedSender<Taken>,
+}
+
+/// What became of a message that was handed out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// The application has it.
+    Taken,
+    /// Its handler took longer than it may.
+    Late,
+    /// Its handler panicked.
+    Broke,
+}
+
+/// A place that is free again.
+#[derive(Debug)]
+pub(crate) struct Taken {
+    pub(crate) place: PlaceId,
+    pub(crate) ended: Ended,
+}
+
+impl Place {
+    /// A place that nothing holds.
+    #[cfg(test)]
+    pub(crate) fn of_test(place: PlaceId, taken: UnboundedSender<Taken>) -> Self {
+        Self {
+            place,
+            ended: Ended::Taken,
+            taken,
+        }
+    }
+
+    /// Frees the place, and says how it came to that.
+    pub(crate) fn ended(mut self, ended: Ended) {
+        self.ended = ended;
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        // A node that is gone has no places.
+        let _ = self.taken.send(Taken {
+            place: self.place,
+            ended: self.ended,
+        });
+    }
 }
 
 #[derive(Debug, Default)]
 struct State {
-    classes: [VecDeque<Delivery>; Class::ALL.len()],
+    classes: [VecDeque<(PlaceId, Delivery)>; Class::ALL.len()],
     turn: usize,
     closed: bool,
 }
 
 impl Messages {
     /// Queues whose takers are reported to `taken`.
-    pub(crate) fn new(taken: UnboundedSender<Class>) -> Self {
+    pub(crate) fn new(taken: UnboundedSender<Taken>) -> Self {
         Self {
             queues: Arc::new(Queues {
                 state: Mutex::default(),
@@ -48,13 +101,19 @@ impl Messages {
     /// The next admitted message. `None` once the node has shut down and every message is taken.
     /// Dropping the future takes nothing.
     pub async fn next(&self) -> Option<Delivery> {
+        let (delivery, _) = self.next_held().await?;
+        Some(delivery)
+    }
+
+    /// As [`next`](Self::next), holding the message's place on.
+    pub(crate) async fn next_held(&self) -> Option<(Delivery, Place)> {
         loop {
             let changed = self.queues.changed.notified();
             tokio::pin!(changed);
             // Registered before looking, so that what arrives in between is not missed.
             changed.as_mut().enable();
             match self.take() {
-                Ok(delivery) => return Some(delivery),
+                Ok(taken) => return Some(taken),
                 Err(closed) if closed => return None,
                 Err(_) => changed.await,
             }
@@ -63,15 +122,16 @@ impl Messages {
 
     /// The next admitted message, if one is there.
     pub fn try_next(&self) -> Option<Delivery> {
-        self.take().ok()
+        let (delivery, _) = self.take().ok()?;
+        Some(delivery)
     }
 
     /// Hands an admitted message to the application's side. The peer holds a place for it, so
     /// the queue is bounded there.
-    pub(crate) fn push(&self, class: Class, delivery: Delivery) {
+    pub(crate) fn push(&self, place: PlaceId, class: Class, delivery: Delivery) {
         let mut state = self.lock();
         if let Some(queue) = state.classes.get_mut(usize::from(class.index())) {
-            queue.push_back(delivery);
+            queue.push_back((place, delivery));
         }
         drop(state);
         self.queues.changed.notify_one();
@@ -84,12 +144,12 @@ impl Messages {
     }
 
     /// Takes from the classes in turn; the error says whether nothing more will come.
-    fn take(&self) -> Result<Delivery, bool> {
+    fn take(&self) -> Result<(Delivery, Place), bool> {
         let mut state = self.lock();
         for step in 0..Class::ALL.len() {
             let index = (state.turn + step) % Class::ALL.len();
             let taken = state.classes.get_mut(index).and_then(VecDeque::pop_front);
-            if let Some(delivery) = taken {
+            if let Some((place, delivery)) = taken {
                 state.turn = (index + 1) % Class::ALL.len();
                 let more = state.classes.iter().any(|queue| !queue.is_empty());
                 drop(state);
@@ -97,10 +157,12 @@ impl Messages {
                     // A wake-up that two arrivals shared goes on to the next taker.
                     self.queues.changed.notify_one();
                 }
-                if let Some(class) = Class::ALL.get(index) {
-                    let _ = self.queues.taken.send(*class);
-                }
-                return Ok(delivery);
+                let place = Place {
+                    place,
+                    ended: Ended::Taken,
+                    taken: self.queues.taken.clone(),
+                };
+                return Ok((delivery, place));
             }
         }
         Err(state.closed)

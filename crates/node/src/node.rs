@@ -1,22 +1,21 @@
 //! A running node, to embed.
 
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use bytes::Bytes;
 use overlane_core::identity::AccountKey;
-use overlane_core::transaction::{Data, Message, SignError};
-use overlane_core::wire::cbor;
 use overlane_core::{Class, Did, NetworkId, replay};
-use tokio::sync::{Semaphore, broadcast, mpsc, oneshot, watch};
+use tokio::sync::{broadcast, mpsc, oneshot, watch};
 use tokio::time::{Duration, timeout};
 
 use crate::builder::NodeBuilder;
 use crate::error::NodeError;
 use crate::link::{LinkError, LinkId, LinkStatus, Links};
 use crate::messages::Messages;
-use crate::peer::{Counters, Event, Outgoing, Peer, Receipt, SendError, is_reserved};
+use crate::peer::{Counters, Event, Peer};
+use crate::places::Places;
 use crate::refs::Shared as SharedRefs;
-use crate::runtime::{Clock, Command, Identity, LinksUp, Progress, Supervisor};
+use crate::runtime::{Clock, Command, Identity, LinksUp, Posted, Supervisor};
 use crate::status::{NeighbourStatus, PeerStatus, QueueStatus, Status, StoreStatus};
 
 /// How long a link of the destination's own is waited for where another leads there.
@@ -66,8 +65,9 @@ pub(crate) struct Parts {
     pub(crate) url: Option<String>,
     pub(crate) links: Links,
     pub(crate) commands: mpsc::Sender<Command>,
-    /// Sends that have no result yet.
-    pub(crate) sends: Semaphore,
+    pub(crate) posts: mpsc::UnboundedSender<Posted>,
+    pub(crate) places: Arc<Places>,
+    pub(crate) next_send: AtomicU64,
     pub(crate) messages: Messages,
     pub(crate) events: broadcast::Sender<Event>,
     pub(crate) refs: Arc<SharedRefs>,
@@ -185,72 +185,6 @@ impl Node {
 
     // Messages.
 
-    /// Signs a message, and puts it in the destination's lane. It waits for the stream's pace,
-    /// its durable lease, and room in the lane. Dropping the future abandons only the wait: the
-    /// message goes out all the same.
-    ///
-    /// # Errors
-    /// [`SendError`]. After one that came before the signature, no sequence was used.
-    pub async fn send(&self, destination: Did, message: Message<'_>) -> Result<Receipt, SendError> {
-        let outgoing = self.outgoing(destination, &message)?;
-        self.ask(|reply| Command::Send(outgoing, None, reply)).await
-    }
-
-    /// As [`send`](Self::send), telling how far a message that travels in chunks came into its lane.
-    ///
-    /// # Errors
-    /// [`SendError`].
-    pub async fn send_watched(
-        &self,
-        destination: Did,
-        message: Message<'_>,
-        progress: watch::Sender<Progress>,
-    ) -> Result<Receipt, SendError> {
-        let outgoing = self.outgoing(destination, &message)?;
-        self.ask(|reply| Command::Send(outgoing, Some(progress), reply))
-            .await
-    }
-
-    fn outgoing(&self, destination: Did, message: &Message<'_>) -> Result<Outgoing, SendError> {
-        if is_reserved(message) {
-            return Err(SendError::ReservedNamespace);
-        }
-        let data = Data::parse_large(cbor::to_vec(message)).map_err(SignError::from)?;
-        // The node's one task need not read a large message for it.
-        data.hash();
-        Ok(Outgoing::new(
-            destination,
-            data,
-            self.parts().identity.tx_id(),
-        ))
-    }
-
-    /// Carries the transaction of signed bytes ([`Receipt::signed`]) to its destination again.
-    /// Where the first copy was admitted, this one is refused as a replay; where it was lost,
-    /// this one is admitted, while its proof lives and its stream's window still speaks for it.
-    ///
-    /// # Errors
-    /// [`SendError`].
-    pub async fn offer_again(&self, signed: impl Into<Bytes>) -> Result<Receipt, SendError> {
-        let signed = signed.into();
-        self.ask(|reply| Command::Offer(signed, None, reply)).await
-    }
-
-    /// As [`offer_again`](Self::offer_again), by way of a linked peer that need not be the
-    /// destination.
-    ///
-    /// # Errors
-    /// [`SendError`].
-    pub async fn offer_via(
-        &self,
-        peer: Did,
-        signed: impl Into<Bytes>,
-    ) -> Result<Receipt, SendError> {
-        let signed = signed.into();
-        self.ask(|reply| Command::Offer(signed, Some(peer), reply))
-            .await
-    }
-
     /// Admitted messages. Every handle takes from the same queue, each message once.
     pub fn messages(&self) -> Messages {
         self.parts().messages.clone()
@@ -341,19 +275,6 @@ impl Node {
 
     pub(crate) fn parts(&self) -> &Parts {
         &self.parts.parts
-    }
-
-    async fn ask(
-        &self,
-        command: impl FnOnce(oneshot::Sender<Result<Receipt, SendError>>) -> Command,
-    ) -> Result<Receipt, SendError> {
-        // Callers beyond what the peer takes wait here, in their order.
-        let places = &self.parts().sends;
-        let _place = places.acquire().await.map_err(|_| SendError::Closed)?;
-        let (reply, answer) = oneshot::channel();
-        let sent = self.parts().commands.send(command(reply)).await;
-        sent.map_err(|_| SendError::Closed)?;
-        answer.await.map_err(|_| SendError::Closed)?
     }
 }
 

@@ -11,6 +11,8 @@
 mod mesh;
 mod peer_large;
 mod peer_replay;
+mod peer_room;
+mod peer_sends;
 
 use std::collections::BTreeSet;
 
@@ -23,10 +25,7 @@ use overlane_core::wire::bounds::FRAME_MAX_BYTES;
 use overlane_core::wire::cbor::from_slice;
 use overlane_core::{Class, Coded, Did, NetworkId, TxId};
 use overlane_node::link::LinkId;
-use overlane_node::peer::{
-    BAD_ORIGINS, DELEGATIONS_MAX, DISPATCH_QUEUE_MAX, Event, ORPHAN_FRAMES_MAX, PACE,
-    PENDING_SENDS_MAX, SendError,
-};
+use overlane_node::peer::{BAD_ORIGINS, DELEGATIONS_MAX, Event, SendError};
 
 /// What one stream's application took, as the numbers that were sent.
 fn numbers(mesh: &Mesh, index: usize, class: Class) -> Vec<u64> {
@@ -83,10 +82,11 @@ fn broken_parts_are_caught_by_the_law_they_break() {
     let once = crash_of_the_receiver_at_every_batch_boundary_dispatches_nothing_twice_s14;
     let credit = every_refusal_is_counted_under_its_code_and_gives_its_credit_back;
     let failed = law_fail_closed_a_failing_store_stops_service_and_not_the_node;
-    let room = law_room_a_slow_application_holds_its_class_and_loses_nothing_s16;
+    let room = peer_room::law_room_a_slow_application_holds_its_class_and_loses_nothing_s16;
+    let cancelled = peer_sends::law_cancellation_is_never_lost_where_nothing_moves;
     let again = crash_of_the_sender_at_every_batch_boundary_signs_no_sequence_twice_s10;
     let held_back = law_lane_order_no_frame_is_held_back_for_a_delegation_s03;
-    let cases: [(Broken, fn(), &str); 7] = [
+    let cases: [(Broken, fn(), &str); 8] = [
         (Broken::AnswersOfWorkersSwapped, order, "seed 0"),
         (Broken::FrameHeldBack, held_back, "seed 0"),
         (Broken::DurableBeforeItIs, again, "signed twice"),
@@ -105,7 +105,12 @@ fn broken_parts_are_caught_by_the_law_they_break() {
             failed,
             "nothing is dispatched after the failure",
         ),
-        (Broken::PlacesFreedBeforeTaken, room, "one class is full"),
+        (Broken::PlacesFreedBeforeTaken, room, "its share is full"),
+        (
+            Broken::CancelForgottenInHand,
+            cancelled,
+            "a cancel was lost",
+        ),
     ];
     for (broken, law, words) in cases {
         let said = caught(broken, law);
@@ -134,7 +139,7 @@ fn law_lane_order_no_frame_is_held_back_for_a_delegation_s03() {
         for delegatee in 0..delegatees {
             let signer = delegatee_of(0, delegatee, NETWORK, START_MS);
             assert!(mesh.peer(0).rotate(signer));
-            for _ in 0..window / 8 {
+            for _ in 0..window / 9 {
                 mesh.send(0, to, Class::Application, &sent.to_be_bytes());
                 sent += 1;
             }
@@ -634,35 +639,6 @@ fn law_fail_closed_a_failing_store_stops_service_and_not_the_node() {
 }
 
 #[test]
-fn law_room_a_slow_application_holds_its_class_and_loses_nothing_s16() {
-    let mut mesh = Mesh::new(2, 9);
-    mesh.link(0, 1);
-    let receiver = mesh.nodes[1].did;
-    mesh.nodes[1].takes = false;
-    let more = u64::try_from(DISPATCH_QUEUE_MAX).unwrap() + 200;
-    for number in 0..more {
-        mesh.send(0, receiver, Class::Application, &number.to_be_bytes());
-    }
-    mesh.send(0, receiver, Class::Control, &0u64.to_be_bytes());
-    mesh.settle();
-    let held = mesh.nodes[1].waiting();
-    assert_eq!(
-        held,
-        DISPATCH_QUEUE_MAX + 1,
-        "one class is full; the other went by"
-    );
-    assert!(
-        mesh.nodes[0].sent.len() < usize::try_from(more).unwrap(),
-        "the sender waits"
-    );
-    mesh.nodes[1].takes = true;
-    mesh.settle();
-    let all: Vec<_> = (0..more).collect();
-    assert_eq!(numbers(&mesh, 1, Class::Application), all);
-    assert!(mesh.refusals(1).is_empty());
-}
-
-#[test]
 fn a_rotated_delegatee_goes_on_with_every_stream() {
     let mut mesh = Mesh::new(2, 11);
     mesh.link(0, 1);
@@ -701,83 +677,6 @@ fn what_a_link_brought_before_it_went_down_is_still_admitted() {
     mesh.crash(0, true);
     mesh.settle();
     assert_eq!(mesh.nodes[1].taken.len(), 1);
-}
-
-#[test]
-fn frames_of_lost_links_are_bounded_and_what_is_dropped_is_counted() {
-    let mut mesh = Mesh::new(2, 21);
-    mesh.nodes[1].takes = false;
-    let (sender, to) = (mesh.nodes[0].signer.clone(), mesh.nodes[1].did);
-    let now = Life {
-        issued_ms: START_MS,
-        ttl_ms: 600_000,
-    };
-    // The application's side is full, and every link leaves as much behind as it has credit for.
-    let mut sequences = 1..;
-    let mut brought = 0;
-    while mesh.refusals(1).is_empty() {
-        let link = mesh.link(0, 1);
-        for sequence in sequences.by_ref().take(40) {
-            let frame = frame(&sender, to, sequence, now);
-            mesh.inject(0, 1, Class::Application, frame);
-        }
-        mesh.settle();
-        brought = mesh.peer(1).counters().frames_received;
-        mesh.cut(link);
-        mesh.settle();
-    }
-    let dropped = mesh.refusals(1)["payload/orphaned"];
-    assert_eq!(mesh.refusals(1).len(), 1);
-    let held = u64::try_from(DISPATCH_QUEUE_MAX + ORPHAN_FRAMES_MAX).unwrap();
-    assert!(
-        brought > held && brought - dropped <= held,
-        "{brought} {dropped}"
-    );
-    mesh.nodes[1].takes = true;
-    mesh.settle();
-    assert_eq!(mesh.taken_once(1).len() as u64, brought - dropped);
-}
-
-#[test]
-fn sends_are_paced_before_they_are_signed_and_bounded_before_that() {
-    let mut mesh = Mesh::new(2, 17);
-    mesh.link(0, 1);
-    let receiver = mesh.nodes[1].did;
-    let total = PACE.burst_messages + 600;
-    let mut started_ms = None;
-    let mut asked = 0;
-    while asked < total {
-        let room = PENDING_SENDS_MAX - mesh.peer(0).pending_sends();
-        for _ in 0..room.min(usize::try_from(total - asked).unwrap()) {
-            mesh.send(0, receiver, Class::Storage, &asked.to_be_bytes());
-            asked += 1;
-        }
-        started_ms.get_or_insert(mesh.now_ms);
-        mesh.run(|mesh| mesh.nodes[0].sent.len() as u64 == asked);
-    }
-    mesh.settle();
-    let took_ms = mesh.now_ms - started_ms.unwrap();
-    let least_ms = 600 * 1_000 / PACE.messages_per_s;
-    assert!(
-        (least_ms..least_ms + 1_000).contains(&took_ms),
-        "{took_ms} ms"
-    );
-    let all: Vec<_> = (0..total).collect();
-    assert_eq!(numbers(&mesh, 1, Class::Storage), all);
-    assert!(
-        mesh.refusals(1).is_empty(),
-        "an honest sender meets no quota"
-    );
-
-    mesh.nodes[1].takes = false;
-    let mut refused = 0;
-    for number in 0..4_000u64 {
-        let id = mesh.send(0, receiver, Class::E2e, &number.to_be_bytes());
-        let sent = mesh.nodes[0].sent.get(&id);
-        refused += usize::from(sent == Some(&Err(SendError::TooManyPending)));
-    }
-    assert!(refused > 0);
-    assert!(mesh.peer(0).pending_sends() <= PENDING_SENDS_MAX);
 }
 
 #[test]

@@ -16,6 +16,10 @@ pub struct Counters {
     pub unclaimed: u64,
     /// Admitted control messages of the ring, which no application takes.
     pub ring_received: u64,
+    /// Handlers that were ended because they took longer than they may.
+    pub handlers_late: u64,
+    /// Handlers that panicked.
+    pub handlers_broken: u64,
     /// Messages signed and put in a lane.
     pub sent: u64,
     /// Control messages of the ring signed and put in a lane.

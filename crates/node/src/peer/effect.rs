@@ -7,7 +7,7 @@ use overlane_core::store::StoreError;
 use overlane_core::transaction::Payload;
 use overlane_core::{Class, Did, StreamKey, TransactionDigest};
 
-use super::{AskId, OfferId, Receipt, Refusal, SendError, VerifyJob, VerifyTicket, refs};
+use super::{AskId, OfferId, PlaceId, Receipt, Refusal, SendError, VerifyJob, VerifyTicket, refs};
 use crate::link::LinkId;
 
 /// An admitted message on its way to the application.
@@ -41,6 +41,8 @@ pub enum Effect {
     Write(Batch),
     /// Hand the message to the application; its place is held until `handle_dispatch_taken`.
     Dispatch {
+        /// Its place.
+        place: PlaceId,
         /// The message's class.
         class: Class,
         /// The message.

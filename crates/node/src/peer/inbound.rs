@@ -1,6 +1,5 @@
 //! Frames on their way in: decoded, verified, staged, dispatched.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use overlane_core::identity::{Delegation, Verified, VerifyContext};
@@ -14,7 +13,7 @@ use super::chunks;
 use super::counters::count;
 use super::lanes::InboundLane;
 use super::links::Link;
-use super::{Delivery, Effect, Event, Now, Peer, Refusal, Released, Staged, VerifyTicket};
+use super::{Delivery, Effect, Event, Now, Peer, PlaceId, Refusal, Released, Staged, VerifyTicket};
 use crate::link::LinkId;
 
 /// Frames of links that went down before their frames were admitted. Beyond it, the frames of
@@ -115,18 +114,29 @@ impl Peer {
     }
 
     /// The application took a message that was dispatched: its place is free.
-    pub fn handle_dispatch_taken(&mut self, class: Class, now: Now) {
+    pub fn handle_dispatch_taken(&mut self, place: PlaceId, now: Now) {
+        let Some((lane, bytes)) = self.dispatched.remove(&place) else {
+            return tracing::error!(?place, "a place was given back twice");
+        };
         self.counters.dispatched = self.counters.dispatched.saturating_add(1);
-        let bytes = self
-            .dispatched_bytes
-            .get_mut(usize::from(class.index()))
-            .and_then(VecDeque::pop_front);
-        self.free_place(class, bytes.unwrap_or_default(), now);
+        self.free_place(lane, bytes, now);
         self.settle(now);
     }
 
-    pub(super) fn free_place(&mut self, class: Class, bytes: u64, now: Now) {
-        self.dispatch.free_place(class, bytes);
+    /// A handler of a message that was dispatched was ended at its deadline.
+    pub fn handle_handler_late(&mut self, place: PlaceId, now: Now) {
+        self.counters.handlers_late = self.counters.handlers_late.saturating_add(1);
+        self.handle_dispatch_taken(place, now);
+    }
+
+    /// A handler of a message that was dispatched panicked.
+    pub fn handle_handler_broke(&mut self, place: PlaceId, now: Now) {
+        self.counters.handlers_broken = self.counters.handlers_broken.saturating_add(1);
+        self.handle_dispatch_taken(place, now);
+    }
+
+    pub(super) fn free_place(&mut self, (peer, class): InboundLane, bytes: u64, now: Now) {
+        self.dispatch.free_place(class, peer, bytes);
         self.serve_waiting(class, now);
     }
 
@@ -159,7 +169,7 @@ impl Peer {
             let lane = (peer, class);
             match self.waiting_bytes(lane) {
                 Some(_) => self.move_head(lane, now),
-                None => self.dispatch.free_place(class, bytes),
+                None => self.dispatch.free_place(class, peer, bytes),
             }
             self.pump_lane(lane, now);
         }
@@ -207,30 +217,31 @@ impl Peer {
             Outcome::Admitted(admitted) => {
                 if !self.is_for_ring(&admitted) {
                     self.tell_admitted(&admitted);
-                    let Some(admitted) = self.keep_from_application(admitted, bytes, now) else {
+                    let Some(admitted) = self.keep_from_application(admitted, lane, bytes, now)
+                    else {
                         return;
                     };
-                    let dispatched = self.dispatched_bytes.get_mut(usize::from(class.index()));
-                    if let Some(dispatched) = dispatched {
-                        dispatched.push_back(bytes);
-                    }
-                    let delivery = Box::new(admitted);
-                    return self.effects.push_back(Effect::Dispatch { class, delivery });
+                    let place = PlaceId(self.next_place);
+                    self.next_place += 1;
+                    self.dispatched.insert(place, (lane, bytes));
+                    return self.effects.push_back(Effect::Dispatch {
+                        place,
+                        class,
+                        delivery: Box::new(admitted),
+                    });
                 }
                 self.counters.ring_received = self.counters.ring_received.saturating_add(1);
                 if let Err(refusal) = self.take_ring_message(admitted, lane.0, now) {
                     self.refuse(link, lane, refusal);
                 }
-                self.dispatch.free_place(class, bytes);
-                self.serve_waiting(class, now);
+                self.free_place(lane, bytes, now);
             }
             Outcome::Refused { refusal, item } => {
                 if let (replay::Refusal::Fork(forked), Some(offered)) = (&refusal, &item) {
                     self.keep_evidence(forked, offered, now);
                 }
                 self.refuse(link, lane, refusal.into());
-                self.dispatch.free_place(class, bytes);
-                self.serve_waiting(class, now);
+                self.free_place(lane, bytes, now);
             }
             // Nothing else answers an admission from a link.
             other => tracing::error!(?other, "an admission was answered by something else"),

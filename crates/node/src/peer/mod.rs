@@ -32,6 +32,8 @@ mod refusal;
 mod ring;
 mod send;
 mod sending;
+mod share;
+mod withdraw;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -46,7 +48,7 @@ use overlane_core::{Class, Did, NetworkId};
 use crate::link::LinkId;
 
 pub use counters::Counters;
-pub use dispatch::{DISPATCH_QUEUE_MAX, DISPATCH_QUEUE_MAX_BYTES};
+pub use dispatch::{DISPATCH_QUEUE_MAX, DISPATCH_QUEUE_MAX_BYTES, PlaceId};
 pub use effect::{Delivery, Effect, Event, SendId};
 pub use inbound::{ORPHAN_FRAMES_MAX, VerifyJob, VerifyResult};
 pub use lanes::VerifyTicket;
@@ -63,6 +65,7 @@ pub use ring::{
     REPORTS, RING_RESERVE,
 };
 pub use send::{Outgoing, Receipt, SendError};
+pub(crate) use share::Shares;
 
 use dispatch::Dispatch;
 use inbound::Arrival;
@@ -87,8 +90,9 @@ pub struct Peer {
     /// Messages that chunks gave, with the workers.
     wholes: BTreeMap<VerifyTicket, ChunksOf>,
     dispatch: Dispatch,
-    /// Bytes of what was dispatched and not taken, in that order, a class.
-    dispatched_bytes: [VecDeque<u64>; Class::ALL.len()],
+    /// What was dispatched and not taken: its lane, and the bytes it holds there.
+    dispatched: BTreeMap<PlaceId, (InboundLane, u64)>,
+    next_place: u64,
     staged: BTreeMap<Ticket, Staged>,
     outbound: Outbound,
     ring: RingPart,
@@ -133,7 +137,8 @@ impl Peer {
             chunks: Chunks::default(),
             wholes: BTreeMap::new(),
             dispatch: Dispatch::default(),
-            dispatched_bytes: Default::default(),
+            dispatched: BTreeMap::new(),
+            next_place: 0,
             staged: BTreeMap::new(),
             outbound: Outbound::default(),
             ring: RingPart::new(did, now.steady_ms),

@@ -20,10 +20,12 @@ use overlane_core::{Class, Did};
 
 use super::pace::{PIPE_BYTES, PIPE_FRAMES, Pace};
 use super::ring::is_own;
+use super::share::Shares;
 use super::{Outgoing, Receipt, SendId};
 use crate::link::LinkId;
 
-/// Sends that are waiting for their pace, their reservation or room in a lane.
+/// Sends that are waiting for their pace, their reservation or room in a lane. A destination has its
+/// share of them.
 pub const PENDING_SENDS_MAX: usize = 1_024;
 
 /// Bytes of them; a message that finds none pending is taken whatever it is.
@@ -72,10 +74,21 @@ pub(super) struct Outbound {
     full: BTreeSet<LaneKey>,
     /// Streams with one message less past their pace, and messages that wait.
     freed: BTreeSet<OutKey>,
-    pending: usize,
-    pending_bytes: u64,
+    pending: Pending,
+    /// Sends that were withdrawn and could not be taken back at once.
+    withdrawn: BTreeSet<SendId>,
     /// Lanes whose next chunk waits for its stream's pace, until then.
     paced_lanes: BTreeMap<LaneKey, u64>,
+}
+
+/// Sends that have no result yet, and their destinations' shares of them.
+#[derive(Debug)]
+struct Pending(Shares);
+
+impl Default for Pending {
+    fn default() -> Self {
+        Self(Shares::new(PENDING_SENDS_MAX, PENDING_SENDS_MAX_BYTES))
+    }
 }
 
 /// The number of what is sent for others: nobody waits for its result.
@@ -149,27 +162,20 @@ pub(super) type Paced = (OutKey, u64);
 impl Outbound {
     /// Sends that have no result yet.
     pub(super) fn pending(&self) -> usize {
-        self.pending
+        self.pending.0.places()
     }
 
-    /// One more send, of so many bytes, is on its way.
-    pub(super) fn begin(&mut self, bytes: u64) -> bool {
-        let after = self.pending_bytes.saturating_add(bytes);
-        let fits = self.pending == 0 || after <= PENDING_SENDS_MAX_BYTES;
-        let room = self.pending < PENDING_SENDS_MAX && fits;
-        if room {
-            self.pending += 1;
-            self.pending_bytes = after;
-        }
-        room
+    /// One more send, of so many bytes, is on its way to `destination`, within its share.
+    pub(super) fn begin(&mut self, destination: Did, bytes: u64) -> bool {
+        self.pending.0.take(destination, bytes)
     }
 
     /// A send of so many bytes has its result. `paced` as in [`Placing`].
-    pub(super) fn end(&mut self, id: SendId, bytes: u64, paced: Option<Paced>) {
+    pub(super) fn end(&mut self, id: SendId, to: Did, bytes: u64, paced: Option<Paced>) {
         // What the ring sends, and what goes on for others, holds no place of a user's send.
         if !is_own(id) {
-            self.pending = self.pending.saturating_sub(1);
-            self.pending_bytes = self.pending_bytes.saturating_sub(bytes);
+            self.pending.0.give_back(to, bytes);
+            self.withdrawn.remove(&id);
         }
         let Some((key, bytes)) = paced else { return };
         if let Some(stream) = self.streams.get_mut(&key) {
@@ -369,6 +375,85 @@ impl Outbound {
         }
         let queues = lanes.map(|lane| self.lanes.remove(&lane));
         queues.into_iter().flatten().flatten().collect()
+    }
+}
+
+/// What became of a wish to take a send back.
+#[derive(Debug)]
+pub(super) enum Withdrawn {
+    /// It was not signed: its destination and its bytes.
+    Unsigned(Did, u64),
+    /// It was signed, and waited for this lane.
+    Queued(LaneKey, Box<Placing>),
+    /// It is with the driver, whose answer decides.
+    InHand,
+    /// It is neither waiting nor signed.
+    NotHere,
+}
+
+impl Outbound {
+    /// Takes a send back that is in no lane yet. One that is with the driver is taken back when the
+    /// driver says that it is not placed.
+    pub(super) fn withdraw(&mut self, id: SendId) -> Withdrawn {
+        for (key, stream) in &mut self.streams {
+            if let Some(at) = stream.waiting.iter().position(|(of, _)| *of == id)
+                && let Some((_, outgoing)) = stream.waiting.remove(at)
+            {
+                return Withdrawn::Unsigned(key.0, outgoing.data_bytes());
+            }
+        }
+        let found = self.lanes.iter().find_map(|(&lane, queue)| {
+            let at = queue.iter().position(|placing| placing.id == id)?;
+            Some((lane, at))
+        });
+        match found {
+            Some((lane, 0)) if self.in_hand.contains(&lane) => {
+                self.withdrawn.insert(id);
+                Withdrawn::InHand
+            }
+            Some((lane, at)) => match self.take_out(lane, at) {
+                Some(placing) => Withdrawn::Queued(lane, Box::new(placing)),
+                None => Withdrawn::NotHere,
+            },
+            None => Withdrawn::NotHere,
+        }
+    }
+
+    /// A send that is being signed is taken back when it is.
+    pub(super) fn withdraw_later(&mut self, id: SendId) {
+        self.withdrawn.insert(id);
+    }
+
+    /// Whether the send is to be taken back.
+    pub(super) fn is_withdrawn(&self, id: SendId) -> bool {
+        self.withdrawn.contains(&id)
+    }
+
+    /// The lane's first message, if it is to be taken back and is not with the driver.
+    pub(super) fn withdrawn_head(&mut self, lane: LaneKey) -> Option<Placing> {
+        let head = self.lanes.get(&lane)?.front()?;
+        let back = self.withdrawn.contains(&head.id) && !self.in_hand.contains(&lane);
+        back.then(|| self.take_out(lane, 0))?
+    }
+
+    /// A paced message of so many bytes does not leave.
+    pub(super) fn give_back(&mut self, (key, bytes): Paced) {
+        if let Some(stream) = self.streams.get_mut(&key) {
+            stream.pace.give_back(bytes);
+        }
+    }
+
+    fn take_out(&mut self, lane: LaneKey, at: usize) -> Option<Placing> {
+        let queue = self.lanes.get_mut(&lane)?;
+        let placing = queue.remove(at);
+        if queue.is_empty() {
+            self.lanes.remove(&lane);
+        }
+        if at == 0 {
+            // What it waited for is not what the next one waits for.
+            self.paced_lanes.remove(&lane);
+        }
+        placing
     }
 }
 

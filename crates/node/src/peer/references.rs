@@ -5,11 +5,14 @@
 //! the application's side is held until what came of it is durable, so that a node that sends faster
 //! than this one commits is held back as by a slow application.
 
+use std::collections::{BTreeMap, VecDeque};
+
 use overlane_core::replay::Now;
 use overlane_core::transaction::{Data, Message};
 use overlane_core::{Class, Did, TxId};
 use overlane_relay::refs::table::Local;
 
+use super::lanes::InboundLane;
 use super::refs::{
     self, Ask, AskId, CommitId, REFERENCES_NAMESPACE, RESERVED_NAMESPACES, ReferenceError,
     References,
@@ -24,7 +27,9 @@ pub(super) struct Carried {
     seed: [u8; 32],
     drawn: u64,
     /// Messages of references that are on their way to a lane.
-    on_their_way: std::collections::BTreeMap<SendId, Did>,
+    on_their_way: BTreeMap<SendId, Did>,
+    /// Lanes whose messages hold a place until what came of them is durable, in their order.
+    places: VecDeque<InboundLane>,
 }
 
 /// The send ids that neither a driver nor the ring gives.
@@ -93,6 +98,7 @@ impl Peer {
     pub(super) fn keep_from_application(
         &mut self,
         admitted: Delivery,
+        lane: InboundLane,
         bytes: u64,
         now: Now,
     ) -> Option<Delivery> {
@@ -105,14 +111,15 @@ impl Peer {
         }
         let from = payload.origin();
         // Its place is given back by itself, once it is dealt with.
-        self.dispatch.free_bytes(Class::Application, bytes);
+        self.dispatch.free_bytes(Class::Application, lane.0, bytes);
         match &mut self.carried.references {
             Some(references) if namespace.as_str() == REFERENCES_NAMESPACE => {
+                self.carried.places.push_back(lane);
                 references.handle_message(from, payload.sequence(), body, now);
             }
             _ => {
                 self.counters.unclaimed = self.counters.unclaimed.saturating_add(1);
-                self.free_place(Class::Application, 0, now);
+                self.free_place(lane, 0, now);
             }
         }
         None
@@ -139,7 +146,11 @@ impl Peer {
             any = true;
             match effect {
                 refs::Effect::Say { peer, data } => self.say(peer, data, now),
-                refs::Effect::Taken => self.free_place(Class::Application, 0, now),
+                refs::Effect::Taken => {
+                    if let Some(lane) = self.carried.places.pop_front() {
+                        self.free_place(lane, 0, now);
+                    }
+                }
                 effect => self.effects.push_back(Effect::References(effect)),
             }
         }
@@ -171,7 +182,7 @@ impl Peer {
             return self.sent(id, Err(error));
         }
         let outgoing = Outgoing::new(peer, data, TxId(name));
-        if !self.outbound.begin(outgoing.data_bytes()) {
+        if !self.outbound.begin(peer, outgoing.data_bytes()) {
             return self.sent(id, Err(SendError::TooManyPending));
         }
         self.begin_send(id, outgoing, now);

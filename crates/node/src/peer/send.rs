@@ -43,7 +43,7 @@ impl Outgoing {
         self.data.class()
     }
 
-    pub(super) fn data_bytes(&self) -> u64 {
+    pub(crate) fn data_bytes(&self) -> u64 {
         u64::try_from(self.data.as_bytes().len()).unwrap_or(u64::MAX)
     }
 }
@@ -93,9 +93,14 @@ pub enum SendError {
         "namespaces that begin with \"{RESERVED_NAMESPACES}\" are the node's own: choose another"
     )]
     ReservedNamespace,
-    /// As many sends as may be are on their way.
-    #[error("{PENDING_SENDS_MAX} sends are on their way already: wait for one of them")]
+    /// As many sends as may be are on their way, to this destination or in all.
+    #[error(
+        "as many sends as may be ({PENDING_SENDS_MAX} in all, a share of them to one destination) are on their way already: wait for one of them"
+    )]
     TooManyPending,
+    /// It was taken back before a lane took it.
+    #[error("the send was cancelled before it left")]
+    Cancelled,
     /// The node has shut down.
     #[error("the node has shut down")]
     Closed,
@@ -111,6 +116,7 @@ impl Coded for SendError {
             Self::NotSigned(_) => "send/not_signed",
             Self::ReservedNamespace => "send/reserved_namespace",
             Self::TooManyPending => "send/too_many_pending",
+            Self::Cancelled => "send/cancelled",
             Self::Closed => "node/closed",
         }
     }
@@ -118,9 +124,11 @@ impl Coded for SendError {
     fn fault(&self) -> Fault {
         match self {
             Self::Unreachable { .. } => Fault::Unreachable,
-            Self::ToItself { .. } | Self::NotSigned(_) | Self::ReservedNamespace | Self::Closed => {
-                Fault::Usage
-            }
+            Self::ToItself { .. }
+            | Self::NotSigned(_)
+            | Self::ReservedNamespace
+            | Self::Cancelled
+            | Self::Closed => Fault::Usage,
             Self::Replay(refusal) => refusal.fault(),
             Self::Sign(error) => error.fault(),
             Self::TooManyPending => Fault::RefusedByBound,

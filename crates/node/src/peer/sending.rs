@@ -26,7 +26,10 @@ impl Peer {
         if let Err(error) = self.check_send(outgoing.destination) {
             return self.sent(id, Err(error));
         }
-        if !self.outbound.begin(outgoing.data_bytes()) {
+        if !self
+            .outbound
+            .begin(outgoing.destination, outgoing.data_bytes())
+        {
             return self.sent(id, Err(SendError::TooManyPending));
         }
         self.begin_send(id, outgoing, now);
@@ -49,7 +52,7 @@ impl Peer {
             Err(error) => return self.sent(id, Err(error)),
         };
         let bytes = u64::try_from(receipt.signed.len()).unwrap_or(u64::MAX);
-        if !self.outbound.begin(bytes) {
+        if !self.outbound.begin(receipt.stream.destination, bytes) {
             return self.sent(id, Err(SendError::TooManyPending));
         }
         self.note_sent(id, &receipt, neighbour);
@@ -69,6 +72,10 @@ impl Peer {
         let lane = (link, class);
         let placing = match self.outbound.answer(lane, answer) {
             Some(Placed::Done(placing)) => *placing,
+            Some(Placed::More(..)) | None if self.take_back_head(lane) => {
+                self.pump_out_lane(lane, now);
+                return self.settle(now);
+            }
             Some(Placed::More(id, placed_bytes, total_bytes)) => {
                 self.tell(Event::SendProgress {
                     id,
@@ -97,7 +104,9 @@ impl Peer {
                 None => &mut self.counters.offered_again,
             };
             *counter = counter.saturating_add(1);
-            self.outbound.end(placing.id, placing.bytes, placing.paced);
+            let to = placing.receipt.stream.destination;
+            self.outbound
+                .end(placing.id, to, placing.bytes, placing.paced);
             self.sent(placing.id, Ok(placing.receipt));
         }
         self.pump_out_lane(lane, now);
@@ -135,6 +144,10 @@ impl Peer {
         now: Now,
     ) {
         let destination = stream.0;
+        if self.outbound.is_withdrawn(id) {
+            let paced = (stream, outgoing.data_bytes());
+            return self.take_back_paced(id, paced, outgoing.data.is_large());
+        }
         let way = self.way(destination, (outgoing.via, outgoing.reply_via));
         let signed = match (outcome, way) {
             (Outcome::Reserved(reservation), Some((link, relay))) => self
@@ -160,7 +173,8 @@ impl Peer {
             }
             Err(error) => {
                 let bytes = outgoing.data_bytes();
-                self.outbound.end(id, bytes, Some((stream, bytes)));
+                self.outbound
+                    .end(id, destination, bytes, Some((stream, bytes)));
                 self.sent(id, Err(error));
             }
         }
@@ -191,6 +205,9 @@ impl Peer {
 
     /// A link took no frame any more: another to the same neighbour does, if one is up.
     fn place_elsewhere(&mut self, link: LinkId, mut placing: Placing, now: Now) {
+        if self.outbound.is_withdrawn(placing.id) {
+            return self.take_back(placing);
+        }
         // Which chunks came over the link that is gone, nobody knows.
         if let Some(cut) = &mut placing.cut {
             cut.next = 0;
@@ -362,13 +379,15 @@ impl Peer {
         let gone = self.outbound.answer(lane, LaneAnswer::Gone);
         if let Some(Placed::Done(placing)) = gone {
             let placing = *placing;
-            self.outbound.end(placing.id, placing.bytes, placing.paced);
+            let to = placing.receipt.stream.destination;
+            self.outbound
+                .end(placing.id, to, placing.bytes, placing.paced);
             self.sent(placing.id, Err(SendError::Sign(error)));
         }
     }
 
     fn abandon(&mut self, id: SendId, bytes: u64, paced: Option<Paced>, destination: Did) {
-        self.outbound.end(id, bytes, paced);
+        self.outbound.end(id, destination, bytes, paced);
         self.sent(id, Err(SendError::Unreachable { destination }));
     }
 

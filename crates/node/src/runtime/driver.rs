@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use overlane_core::Did;
 use overlane_core::ring::{RingAnswer, RingError};
-use overlane_core::{Class, Did};
 use overlane_relay::refs::table::Local;
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 use tokio::time::{Duration, Instant, MissedTickBehavior, interval, sleep, sleep_until};
@@ -21,11 +21,12 @@ use super::verify::{VERIFY_OUTSTANDING_MAX, Verification, Workers};
 use super::writer::Writer;
 use crate::error::NodeError;
 use crate::link::{LinkError, LinkEvent, LinkUp, Links};
-use crate::messages::Messages;
+use crate::messages::{Ended, Messages, Taken};
 use crate::peer::{
     Ask, AskId, Effect, Event, LaneAnswer, OfferId, Outgoing, Peer, Receipt, Refusal, SendError,
     SendId,
 };
+use crate::places::Place;
 
 /// How often it is looked whether the delegatee is due for rotation.
 const ROTATION_CHECK: Duration = Duration::from_secs(60);
@@ -51,12 +52,25 @@ pub struct Progress {
     pub total_bytes: u64,
 }
 
+/// What a node has sent. It waits for nobody on its way to the driver: how much of it there can be is
+/// bounded by the places.
+pub(crate) enum Posted {
+    /// Sign and send.
+    Send(SendId, Outgoing, Option<watch::Sender<Progress>>, Awaited),
+    /// Offer signed bytes again, to their destination or by way of another peer.
+    Offer(SendId, Bytes, Option<Did>, Awaited),
+    /// Take a send back, if it has not left.
+    Cancel(SendId),
+}
+
+/// Who waits for the result of a send, and its place until then.
+pub(crate) struct Awaited {
+    pub(crate) reply: SendReply,
+    pub(crate) place: Place,
+}
+
 /// What a node asks its driver.
 pub(crate) enum Command {
-    /// Sign and send.
-    Send(Outgoing, Option<watch::Sender<Progress>>, SendReply),
-    /// Offer signed bytes again, to their destination or by way of another peer.
-    Offer(Bytes, Option<Did>, SendReply),
     /// Ask another node by way of the ring.
     Ask(Ask, AskReply),
     /// Have a link to this node made by way of the ring.
@@ -78,10 +92,11 @@ pub(crate) enum Command {
 /// What comes to the driver from the rest of the node.
 pub(crate) struct Inbox {
     pub(crate) commands: mpsc::Receiver<Command>,
+    pub(crate) posted: mpsc::UnboundedReceiver<Posted>,
     pub(crate) links: mpsc::Receiver<LinkEvent>,
     pub(crate) verified: mpsc::UnboundedReceiver<Verification>,
     pub(crate) batches: mpsc::UnboundedReceiver<BatchDone>,
-    pub(crate) taken: mpsc::UnboundedReceiver<Class>,
+    pub(crate) taken: mpsc::UnboundedReceiver<Taken>,
     pub(crate) committed: mpsc::UnboundedReceiver<Committed>,
     pub(crate) dropped: mpsc::UnboundedReceiver<(Local, u32)>,
 }
@@ -101,10 +116,9 @@ pub(crate) struct Driver {
     pub(crate) questions: BTreeMap<AskId, AskReply>,
     pub(crate) next_ask: u64,
     pub(crate) refs: Hands,
-    pub(crate) replies: BTreeMap<SendId, SendReply>,
+    pub(crate) replies: BTreeMap<SendId, Awaited>,
     /// Who watches how far a large message came.
     pub(crate) progress: BTreeMap<SendId, watch::Sender<Progress>>,
-    pub(crate) next_send: u64,
     pub(crate) outstanding: usize,
 }
 
@@ -157,16 +171,21 @@ impl Driver {
                 }
                 Some(done) = inbox.committed.recv() => self.handle_committed(done),
                 Some(dropped) = inbox.dropped.recv() => self.handle_dropped(dropped),
-                Some(class) = inbox.taken.recv() => {
-                    self.peer.handle_dispatch_taken(class, self.clock.now());
+                Some(taken) = inbox.taken.recv() => self.handle_taken(&taken),
+                Some(posted) = inbox.posted.recv(), if closing.is_none() => {
+                    self.handle_posted(posted);
                 }
                 Some(event) = inbox.links.recv(), if self.outstanding < VERIFY_OUTSTANDING_MAX => {
                     self.handle_link(event);
                 }
                 command = inbox.commands.recv(), if closing.is_none() => {
                     // What the application took before it asked is counted in the answer.
-                    while let Ok(class) = inbox.taken.try_recv() {
-                        self.peer.handle_dispatch_taken(class, self.clock.now());
+                    while let Ok(taken) = inbox.taken.try_recv() {
+                        self.handle_taken(&taken);
+                    }
+                    // So is what was sent before.
+                    while let Ok(posted) = inbox.posted.try_recv() {
+                        self.handle_posted(posted);
                     }
                     match command {
                         Some(Command::Shutdown(reply)) => {
@@ -243,17 +262,6 @@ impl Driver {
     fn handle_command(&mut self, command: Command) {
         let now = self.clock.now();
         match command {
-            Command::Send(outgoing, progress, reply) => {
-                let id = self.await_reply(reply);
-                if let Some(progress) = progress {
-                    self.progress.insert(id, progress);
-                }
-                self.peer.send(id, outgoing, now);
-            }
-            Command::Offer(signed, via, reply) => {
-                let id = self.await_reply(reply);
-                self.peer.offer_again(id, &signed, via, now);
-            }
             Command::Ask(ask, reply) => {
                 let id = AskId(self.next_ask);
                 self.next_ask += 1;
@@ -287,11 +295,31 @@ impl Driver {
         }
     }
 
-    fn await_reply(&mut self, reply: SendReply) -> SendId {
-        let id = SendId(self.next_send);
-        self.next_send += 1;
-        self.replies.insert(id, reply);
-        id
+    fn handle_posted(&mut self, posted: Posted) {
+        let now = self.clock.now();
+        match posted {
+            Posted::Send(id, outgoing, progress, awaited) => {
+                self.replies.insert(id, awaited);
+                if let Some(progress) = progress {
+                    self.progress.insert(id, progress);
+                }
+                self.peer.send(id, outgoing, now);
+            }
+            Posted::Offer(id, signed, via, awaited) => {
+                self.replies.insert(id, awaited);
+                self.peer.offer_again(id, &signed, via, now);
+            }
+            Posted::Cancel(id) => self.peer.cancel(id, now),
+        }
+    }
+
+    fn handle_taken(&mut self, taken: &Taken) {
+        let (place, now) = (taken.place, self.clock.now());
+        match taken.ended {
+            Ended::Taken => self.peer.handle_dispatch_taken(place, now),
+            Ended::Late => self.peer.handle_handler_late(place, now),
+            Ended::Broke => self.peer.handle_handler_broke(place, now),
+        }
     }
 
     fn rotate(&mut self) -> Result<(), NodeError> {
@@ -353,7 +381,11 @@ impl Driver {
                     self.handle_batch(done);
                 }
             }
-            Effect::Dispatch { class, delivery } => self.messages.push(class, *delivery),
+            Effect::Dispatch {
+                place,
+                class,
+                delivery,
+            } => self.messages.push(place, class, *delivery),
             Effect::Taken { link, class } => self.links.taken(link, class),
             Effect::Close { link } => {
                 let links = self.links.clone();
@@ -377,9 +409,10 @@ impl Driver {
             }
             Effect::Sent { id, result } => {
                 self.progress.remove(&id);
-                if let Some(reply) = self.replies.remove(&id) {
+                if let Some(Awaited { reply, place }) = self.replies.remove(&id) {
                     // Whoever asked may have gone: it abandoned only its wait.
                     let _ = reply.send(result);
+                    drop(place);
                 }
             }
             Effect::Commit(commit) => {

@@ -22,23 +22,25 @@ mod writer;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use tokio::net::TcpListener;
-use tokio::sync::{Semaphore, broadcast, mpsc, oneshot, watch};
+use tokio::sync::{broadcast, mpsc, oneshot, watch};
 
 use crate::builder::NodeBuilder;
 use crate::error::NodeError;
 use crate::link::{self, LinkConfig, Links};
 use crate::messages::Messages;
 use crate::node::{Node, Parts};
+use crate::peer::Peer;
 use crate::peer::refs::{References, limits};
-use crate::peer::{PENDING_SENDS_MAX, Peer};
+use crate::places::Places;
 use crate::refs::Shared;
 
 pub(crate) use clock::Clock;
 pub(crate) use committer::AnyStore;
-pub(crate) use driver::Command;
 pub use driver::Progress;
+pub(crate) use driver::{Awaited, Command, Posted};
 pub(crate) use identity::Identity;
 #[cfg(feature = "sim")]
 pub(crate) use identity::is_rotation_due;
@@ -136,6 +138,7 @@ pub(crate) async fn start(builder: NodeBuilder) -> Result<Node, NodeError> {
         None => (None, None),
     };
     let (commands, commands_in) = mpsc::channel(COMMANDS_MAX);
+    let (posts, posted) = mpsc::unbounded_channel();
     let (taken_out, taken) = mpsc::unbounded_channel();
     let messages = Messages::new(taken_out);
     let (events, _) = broadcast::channel(EVENTS_KEPT_MAX);
@@ -159,11 +162,11 @@ pub(crate) async fn start(builder: NodeBuilder) -> Result<Node, NodeError> {
         refs: Hands::new(Arc::clone(&refs), committer),
         replies: BTreeMap::new(),
         progress: BTreeMap::new(),
-        next_send: 0,
         outstanding: 0,
     };
     let inbox = Inbox {
         commands: commands_in,
+        posted,
         links: link_events,
         verified,
         batches,
@@ -184,7 +187,9 @@ pub(crate) async fn start(builder: NodeBuilder) -> Result<Node, NodeError> {
         url,
         links,
         commands,
-        sends: Semaphore::new(PENDING_SENDS_MAX),
+        posts,
+        places: Places::new(),
+        next_send: AtomicU64::new(0),
         messages,
         events,
         refs,

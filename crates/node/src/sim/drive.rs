@@ -10,8 +10,8 @@ use super::node::Asked;
 use super::world::{Event, Life, World};
 use crate::link::{DownReason, LinkId};
 use crate::peer::{
-    DISPATCH_QUEUE_MAX, Delivery, Effect, Event as Told, LaneAnswer, Peer, Receipt, Refusal,
-    SendError, SendId, VerifyTicket,
+    DISPATCH_QUEUE_MAX, Delivery, Effect, Event as Told, LaneAnswer, Peer, PlaceId, Receipt,
+    Refusal, SendError, SendId, VerifyTicket,
 };
 use crate::runtime::VERIFY_OUTSTANDING_MAX;
 
@@ -50,7 +50,11 @@ impl World<'_> {
                 }
                 self.after(wait_ms, Event::Written(life));
             }
-            Effect::Dispatch { class, delivery } => self.dispatch(node, class, *delivery),
+            Effect::Dispatch {
+                place,
+                class,
+                delivery,
+            } => self.dispatch(node, place, class, &delivery),
             Effect::Taken { link, class } => {
                 let lost = self.is_broken(Broken::LostCredit) && self.permille(500);
                 let end = self
@@ -130,7 +134,7 @@ impl World<'_> {
         }
     }
 
-    fn dispatch(&mut self, node: usize, class: Class, delivery: Delivery) {
+    fn dispatch(&mut self, node: usize, place: PlaceId, class: Class, delivery: &Delivery) {
         let payload = delivery.item();
         let signed = Signed {
             stream: payload.stream(),
@@ -143,11 +147,11 @@ impl World<'_> {
         if let Some(running) = self.running(node) {
             let waiting = running.waiting.get_mut(usize::from(class.index()));
             let held = waiting.map_or(0, |waiting| {
-                waiting.push_back(delivery);
+                waiting.push_back(place);
                 waiting.len()
             });
             if early {
-                running.peer.handle_dispatch_taken(class, now);
+                running.peer.handle_dispatch_taken(place, now);
             }
             if held > DISPATCH_QUEUE_MAX {
                 let words = format!("node {node}: {held} {class} messages wait to be taken");
@@ -347,12 +351,10 @@ impl World<'_> {
             return;
         };
         let waiting = running.waiting.get_mut(usize::from(class.index()));
-        if waiting
-            .and_then(std::collections::VecDeque::pop_front)
-            .is_some()
+        if let Some(place) = waiting.and_then(std::collections::VecDeque::pop_front)
             && !early
         {
-            running.peer.handle_dispatch_taken(class, now);
+            running.peer.handle_dispatch_taken(place, now);
             self.dirty_nodes.insert(life.node);
         }
     }

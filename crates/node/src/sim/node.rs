@@ -21,7 +21,7 @@ use super::store::SimStore;
 use crate::link::config::{HANDSHAKES_DEFAULT_MAX, PEERS_DEFAULT_MAX};
 use crate::link::registry::{Handle, Registry};
 use crate::link::{DownReason, LinkId};
-use crate::peer::{Delivery, Peer, SendId, VerifyJob, VerifyTicket};
+use crate::peer::{Peer, PlaceId, SendId, VerifyJob, VerifyTicket};
 use crate::runtime::Backoff;
 
 /// The network of every simulation.
@@ -77,7 +77,7 @@ pub(super) struct Running {
     /// Batches on their way to the store: one, unless a mutant releases early.
     pub(super) writing: VecDeque<Batch>,
     /// Dispatched messages that the application has not taken.
-    pub(super) waiting: [VecDeque<Delivery>; Class::ALL.len()],
+    pub(super) waiting: [VecDeque<PlaceId>; Class::ALL.len()],
     /// When it is next woken, if it is.
     pub(super) wake_ms: Option<u64>,
     /// Stops in order: no new work, and an end once its links are down.

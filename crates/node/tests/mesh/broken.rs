@@ -18,6 +18,8 @@ pub(crate) enum Broken {
     FrameHeldBack,
     /// The places of messages are free before the application took them.
     PlacesFreedBeforeTaken,
+    /// A wish to take a message back is forgotten while the driver has it in hand.
+    CancelForgottenInHand,
 }
 
 thread_local!(static BROKEN: Cell<Option<Broken>> = const { Cell::new(None) });

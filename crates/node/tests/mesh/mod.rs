@@ -21,8 +21,8 @@ use overlane_core::{Class, Did, NetworkId, TransactionDigest, TxId};
 use overlane_node::link::LinkId;
 use overlane_node::peer::refs::{self, Ask, AskId, References};
 use overlane_node::peer::{
-    Delivery, Effect, Event, LaneAnswer, Outgoing, Peer, Receipt, SendError, SendId, VerifyJob,
-    VerifyTicket,
+    Delivery, Effect, Event, LaneAnswer, Outgoing, Peer, PlaceId, Receipt, SendError, SendId,
+    VerifyJob, VerifyTicket,
 };
 use overlane_storage_native::testkit::{MemoryStore, Seeded};
 use zeroize::Zeroizing;
@@ -50,7 +50,9 @@ pub(crate) struct SimNode {
     peer: Option<Peer>,
     jobs: Vec<(VerifyTicket, VerifyJob)>,
     writing: Option<Batch>,
-    waiting: VecDeque<(Class, Delivery)>,
+    waiting: VecDeque<(PlaceId, Class, Delivery)>,
+    /// Frames in its driver's hand, where drivers are slow.
+    placing: VecDeque<(LinkId, Class, Vec<u8>)>,
     /// How far its wall clock is ahead of the mesh's time.
     pub(crate) ahead_ms: u64,
     /// Namespaces that it starts with as delegating their replay.
@@ -129,6 +131,8 @@ pub(crate) struct Mesh {
     pub(crate) now_ms: u64,
     random: Seeded,
     broken: Option<Broken>,
+    /// Whether drivers put a frame in its lane some time after they were told to.
+    pub(crate) slow_lanes: bool,
     /// Whether offers that come wait for ever.
     pub(crate) holds_offers: bool,
     /// Nodes that no link can be made between.
@@ -142,6 +146,7 @@ enum Step {
     Verify(usize, usize),
     Write(usize),
     Take(usize),
+    Place(usize),
     Commit(usize),
 }
 
@@ -158,6 +163,7 @@ impl Mesh {
             random: Seeded::new(seed),
             broken: broken::now(),
             holds_offers: false,
+            slow_lanes: false,
             apart: BTreeSet::new(),
         };
         for index in 0..count {
@@ -171,6 +177,7 @@ impl Mesh {
                 jobs: Vec::new(),
                 writing: None,
                 waiting: VecDeque::new(),
+                placing: VecDeque::new(),
                 ahead_ms: 0,
                 delegating: Vec::new(),
                 takes: true,
@@ -255,6 +262,7 @@ impl Mesh {
         node.peer = None;
         node.jobs.clear();
         node.waiting.clear();
+        node.placing.clear();
         let held = self.links.iter().filter(|(_, ends)| ends.contains(&index));
         let dead: Vec<_> = held.map(|(&link, _)| link).collect();
         for link in dead {
@@ -267,6 +275,7 @@ impl Mesh {
         self.lanes.retain(|(of, ..), _| *of != link);
         for end in self.links.remove(&link).expect("there is such a link") {
             let now = self.now(end);
+            self.nodes[end].placing.retain(|(of, ..)| *of != link);
             if let Some(peer) = &mut self.nodes[end].peer {
                 peer.handle_link_down(link, "the other side is gone", now);
             }
@@ -317,6 +326,23 @@ impl Mesh {
         self.peer(from).send(id, outgoing, now);
         self.drain(from);
         id
+    }
+
+    /// Whether a lane of this node's has no place free.
+    pub(crate) fn is_full(&self, from: usize) -> bool {
+        let mut lanes = self.lanes.iter().filter(|((_, of, _), _)| *of == from);
+        lanes.any(|(_, lane)| lane.frames.len() >= LANE_PLACES)
+    }
+
+    /// Asks a node to take a send back.
+    pub(crate) fn cancel(&mut self, from: usize, id: SendId) {
+        let in_hand = !self.nodes[from].placing.is_empty();
+        if self.broken == Some(Broken::CancelForgottenInHand) && in_hand {
+            return;
+        }
+        let now = self.now(from);
+        self.peer(from).cancel(id, now);
+        self.drain(from);
     }
 
     /// Asks a node to offer signed bytes again, by way of `via`.
@@ -395,6 +421,9 @@ impl Mesh {
             steps.extend((0..node.jobs.len()).map(|job| Step::Verify(index, job)));
             steps.extend(node.writing.iter().map(|_| Step::Write(index)));
             steps.extend(node.committing.iter().map(|_| Step::Commit(index)));
+            if !node.placing.is_empty() {
+                steps.push(Step::Place(index));
+            }
             if node.takes && !node.waiting.is_empty() {
                 steps.push(Step::Take(index));
             }
@@ -437,16 +466,43 @@ impl Mesh {
                     self.drain(index);
                 }
             }
+            Step::Place(index) => {
+                if let Some((link, class, frame)) = self.nodes[index].placing.pop_front() {
+                    self.place(index, link, class, frame);
+                    self.drain(index);
+                }
+            }
             Step::Take(index) => {
                 let now = self.now(index);
                 let node = &mut self.nodes[index];
-                if let Some((class, delivery)) = node.waiting.pop_front() {
+                if let Some((place, class, delivery)) = node.waiting.pop_front() {
                     node.taken.push(Taken::of(class, &delivery));
-                    self.peer(index).handle_dispatch_taken(class, now);
+                    if self.broken != Some(Broken::PlacesFreedBeforeTaken) {
+                        self.peer(index).handle_dispatch_taken(place, now);
+                    }
                     self.drain(index);
                 }
             }
         }
+    }
+
+    /// Puts a frame in its lane, and says what became of it.
+    fn place(&mut self, index: usize, link: LinkId, class: Class, frame: Vec<u8>) {
+        let gone = self.leaving.contains(&link) || !self.links.contains_key(&link);
+        let answer = if gone {
+            LaneAnswer::Gone
+        } else {
+            let lane = self.lanes.entry((link, index, class)).or_default();
+            if lane.frames.len() < LANE_PLACES {
+                lane.frames.push_back(frame);
+                LaneAnswer::Placed
+            } else {
+                lane.refused = true;
+                LaneAnswer::Full
+            }
+        };
+        let now = self.now(index);
+        self.peer(index).handle_lane(link, class, answer, now);
     }
 
     fn batch_done(&mut self, index: usize, id: BatchId, written: Result<(), StoreError>) {
@@ -502,23 +558,10 @@ impl Mesh {
         while let Some(effect) = self.nodes[index].peer.as_mut().and_then(Peer::poll_effect) {
             let node = &mut self.nodes[index];
             match effect {
-                Effect::Send { link, class, .. }
-                    if self.leaving.contains(&link) || !self.links.contains_key(&link) =>
-                {
-                    let gone = LaneAnswer::Gone;
-                    self.peer(index).handle_lane(link, class, gone, now);
+                Effect::Send { link, class, frame } if self.slow_lanes => {
+                    node.placing.push_back((link, class, frame));
                 }
-                Effect::Send { link, class, frame } => {
-                    let lane = self.lanes.entry((link, index, class)).or_default();
-                    let answer = if lane.frames.len() < LANE_PLACES {
-                        lane.frames.push_back(frame);
-                        LaneAnswer::Placed
-                    } else {
-                        lane.refused = true;
-                        LaneAnswer::Full
-                    };
-                    self.peer(index).handle_lane(link, class, answer, now);
-                }
+                Effect::Send { link, class, frame } => self.place(index, link, class, frame),
                 Effect::Verify { ticket, job } => node.jobs.push((ticket, job)),
                 Effect::Write(batch) => {
                     if self.broken == Some(Broken::DurableBeforeItIs) {
@@ -531,10 +574,14 @@ impl Mesh {
                     assert!(node.writing.is_none(), "one batch is in flight at a time");
                     node.writing = Some(batch);
                 }
-                Effect::Dispatch { class, delivery } => {
-                    node.waiting.push_back((class, *delivery));
+                Effect::Dispatch {
+                    place,
+                    class,
+                    delivery,
+                } => {
+                    node.waiting.push_back((place, class, *delivery));
                     if self.broken == Some(Broken::PlacesFreedBeforeTaken) {
-                        self.peer(index).handle_dispatch_taken(class, now);
+                        self.peer(index).handle_dispatch_taken(place, now);
                     }
                 }
                 Effect::Taken { .. }
@@ -582,6 +629,11 @@ impl SimNode {
             .values()
             .filter_map(|sent| sent.clone().ok())
             .collect()
+    }
+
+    /// Frames in its driver's hand.
+    pub(crate) fn in_hand(&self) -> usize {
+        self.placing.len()
     }
 
     /// Messages dispatched and not taken.

@@ -385,8 +385,13 @@ pub(super) const ENTRIES: &[Entry] = &[
         "give another node's Did",
     ),
     entry(
+        "send/cancelled",
+        "Whoever sent the message took it back before a lane had it; its destination never admits it.",
+        "send it again if it is wanted after all",
+    ),
+    entry(
         "send/too_many_pending",
-        "As many sends are on their way as may.",
+        "As many sends are on their way as may, in all or to this destination.",
         "wait for one of them",
     ),
     entry(

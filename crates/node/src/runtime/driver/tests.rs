@@ -7,6 +7,7 @@ use super::*;
 use crate::link::{LinkConfig, LinkId};
 use crate::peer::VerifyResult;
 use crate::refs::Shared;
+use overlane_core::Class;
 
 const LINK: LinkId = LinkId(1);
 /// Frames that wait on the link beyond the bound.
@@ -29,6 +30,7 @@ impl Driven {
         let (_batches_out, batches) = mpsc::unbounded_channel();
         let (taken_out, taken) = mpsc::unbounded_channel();
         let (commands_out, commands) = mpsc::channel(1);
+        let (_posted_out, posted) = mpsc::unbounded_channel();
         let (_committed_out, committed) = mpsc::unbounded_channel();
         let (dropped_out, dropped) = mpsc::unbounded_channel();
         let refs = Shared::new(dropped_out, commands_out.downgrade());
@@ -52,11 +54,11 @@ impl Driven {
             up: watch::channel(LinksUp::new()).0,
             replies: BTreeMap::new(),
             progress: BTreeMap::new(),
-            next_send: 0,
             outstanding: 0,
         };
         tokio::spawn(driver.run(Inbox {
             commands,
+            posted,
             links: link_events,
             verified,
             batches,
