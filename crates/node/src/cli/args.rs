@@ -128,6 +128,15 @@ pub(super) enum Command {
     /// Asks the running node; without one, counts what the store holds.
     #[command(after_help = "Example: overlane bounds --json")]
     Bounds,
+    /// Find out what is wrong, step by step: what was tried, what came back, what to do
+    ///
+    /// Works without a daemon and without a network: then it looks at what a start would meet.
+    /// Exit code 1 if anything is bad.
+    #[command(after_help = "Example: overlane doctor")]
+    Doctor(Doctor),
+    /// Say in one line whether the node does its work; exit code 1 if it does not
+    #[command(after_help = "Example: overlane health --json")]
+    Health,
     /// Print the running node's numbers as OpenMetrics text, for Prometheus and the like
     ///
     /// `overlane run --metrics 127.0.0.1:9464` answers them at /metrics there.
@@ -397,6 +406,25 @@ pub(super) struct Send {
         conflicts_with_all = ["did", "text", "file", "namespace", "class"]
     )]
     pub(super) signed: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Doctor {
+    /// What to look at, if not at everything
+    #[command(subcommand)]
+    pub(super) of: Option<DoctorOf>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum DoctorOf {
+    /// The way to one node: link, route, and whether it answers
+    #[command(
+        after_help = "Example: overlane doctor peer 0f1e2d3c4b5a69788796a5b4c3d2e1f00f1e2d3c"
+    )]
+    Peer {
+        /// The node: 40 hexadecimal digits, or did:key:z…
+        did: String,
+    },
 }
 
 #[derive(Debug, Args)]

@@ -4,6 +4,7 @@
 mod args;
 mod bounds;
 mod demo;
+mod doctor;
 mod explain;
 mod identity;
 mod metrics;
@@ -88,6 +89,8 @@ fn run(Cli { global, command }: Cli) -> ExitCode {
         Command::Fetch(asked) => share::fetch(&home, &asked, &output),
         Command::Ref(asked) => refs::refs(&home, &asked, &output),
         Command::Replay(asked) => replay::replay(&home, &asked, &output),
+        Command::Doctor(asked) => doctor::doctor(&home, &asked, &output),
+        Command::Health => doctor::health(&home, &output),
         Command::Metrics(asked) => metrics::metrics(&home, &asked, &output),
         Command::Bounds => bounds::bounds(&home, &output),
         Command::Explain(asked) => explain::explain(&asked, &output),

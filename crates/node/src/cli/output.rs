@@ -113,6 +113,16 @@ impl Failure {
         }
     }
 
+    /// Its code.
+    pub(super) fn code(&self) -> &str {
+        &self.code
+    }
+
+    /// What happened.
+    pub(super) fn message(&self) -> &str {
+        &self.message
+    }
+
     /// No answer from the daemon, or its refusal.
     pub(super) fn of_daemon(error: &ClientError) -> Self {
         Self {

@@ -1,0 +1,184 @@
+//! `doctor` and `health`: what is wrong with a node, found step by step.
+//!
+//! Every step says what was tried, what came back, what that means and what to type next. It works
+//! without a daemon and without a network: then it looks at what the daemon would look at when it
+//! starts. With a daemon it asks it, and opens nothing that the daemon holds.
+
+mod running;
+mod stopped;
+mod way;
+
+use overlane_node::api::{Client, StatusReport};
+use overlane_node::home::Home;
+use serde::Serialize;
+use serde_json::json;
+
+use super::args::{Doctor, DoctorOf};
+use super::explain::to_do;
+use super::output::{Done, Failure, Output};
+use super::{ask, only_if_running};
+
+/// How a step came out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Finding {
+    /// As it should be.
+    Good,
+    /// It works, and somebody may want to know.
+    Warning,
+    /// Something does not work.
+    Bad,
+}
+
+impl Finding {
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Good => "good",
+            Self::Warning => "warning",
+            Self::Bad => "bad",
+        }
+    }
+}
+
+/// One step.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+struct Step {
+    step: &'static str,
+    finding: Finding,
+    tried: String,
+    found: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    meaning: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next: Option<String>,
+}
+
+impl Step {
+    fn good(step: &'static str, tried: impl Into<String>, found: impl Into<String>) -> Self {
+        Self {
+            step,
+            finding: Finding::Good,
+            tried: tried.into(),
+            found: found.into(),
+            meaning: None,
+            next: None,
+        }
+    }
+
+    /// What came back, if it is not as it should be.
+    fn but(
+        self,
+        finding: Finding,
+        meaning: impl Into<String>,
+        next: impl Into<Option<String>>,
+    ) -> Self {
+        Self {
+            finding,
+            meaning: Some(meaning.into()),
+            next: next.into(),
+            ..self
+        }
+    }
+
+    /// A step that failed with a code of the catalogue.
+    fn failed(
+        step: &'static str,
+        tried: impl Into<String>,
+        failure: &Failure,
+        meaning: &str,
+        output: &Output,
+    ) -> Self {
+        let found = format!("{} ({})", failure.message(), failure.code());
+        let next = to_do(failure.code(), &output.overlane);
+        Self::good(step, tried, found).but(Finding::Bad, meaning, next)
+    }
+
+    fn in_words(&self) -> String {
+        let mut text = format!(
+            "{:<8} {:<11} {}: {}",
+            self.finding.word(),
+            self.step,
+            self.tried,
+            self.found
+        );
+        for (word, line) in [("means", &self.meaning), ("to do", &self.next)] {
+            if let Some(line) = line {
+                text += &format!("\n{:21}{word}  {line}", "");
+            }
+        }
+        text
+    }
+}
+
+/// Looks at everything, or at the way to one node.
+pub(super) fn doctor(home: &Home, asked: &Doctor, output: &Output) -> Result<Done, Failure> {
+    let steps = match &asked.of {
+        None => whole(home, output)?,
+        Some(DoctorOf::Peer { did }) => way::steps(home, did, output)?,
+    };
+    for step in &steps {
+        output.answer(step, Step::in_words)?;
+    }
+    let count = |finding| steps.iter().filter(|step| step.finding == finding).count();
+    let (warnings, bad) = (count(Finding::Warning), count(Finding::Bad));
+    let sum = json!({"steps": steps.len(), "warnings": warnings, "bad": bad});
+    output.answer(&sum, |_| match (warnings, bad) {
+        (0, 0) => "\nall is well".to_owned(),
+        (_, 0) => format!("\nit works; warnings: {warnings}"),
+        (_, _) => format!("\nbad: {bad}, warnings: {warnings}"),
+    })?;
+    Ok(if bad == 0 { Done::Yes } else { Done::No })
+}
+
+fn whole(home: &Home, output: &Output) -> Result<Vec<Step>, Failure> {
+    let mut steps = stopped::of_files(home, output);
+    if steps.iter().any(|step| step.finding == Finding::Bad) {
+        // What a daemon would stumble over first; the rest would only say it again.
+        return Ok(steps);
+    }
+    match running_status(home)? {
+        Some(status) => {
+            let found = format!("it runs, for {} s", status.uptime_ms / 1_000);
+            steps.push(Step::good("daemon", "ask it by its socket", found));
+            steps.extend(running::steps(&status, output));
+        }
+        None => {
+            let step = Step::good("daemon", "ask it by its socket", "none runs here");
+            let next = format!("{} run", output.overlane);
+            let meaning = "nothing is sent or received; what follows is what it would meet";
+            steps.push(step.but(Finding::Warning, meaning, next));
+            steps.extend(stopped::of_start(home, output));
+        }
+    }
+    Ok(steps)
+}
+
+fn running_status(home: &Home) -> Result<Option<StatusReport>, Failure> {
+    let client = Client::of(home);
+    ask(async { only_if_running(client.get::<StatusReport>("/v1/status").await) })
+}
+
+/// One line and an exit code, for what watches over the node: 0 if it does its work.
+pub(super) fn health(home: &Home, output: &Output) -> Result<Done, Failure> {
+    let status = running_status(home)?;
+    let (healthy, why) = match &status {
+        None => (false, "no daemon runs here".to_owned()),
+        Some(status) if status.store.state != "durable" => {
+            let cause = status.store.error.as_ref();
+            let cause = cause.map_or(String::new(), |cause| format!(": {}", cause.message));
+            (
+                false,
+                format!("the replay store is {}{cause}", status.store.state),
+            )
+        }
+        Some(status) => match &status.references_failed {
+            Some(cause) => (false, format!("the store of references failed: {cause}")),
+            None => (true, format!("{} links", status.links.len())),
+        },
+    };
+    output.answer(&json!({"healthy": healthy, "why": why}), |_| {
+        let word = if healthy { "healthy" } else { "not healthy" };
+        format!("{word}: {why}")
+    })?;
+    Ok(if healthy { Done::Yes } else { Done::No })
+}

@@ -1,0 +1,166 @@
+//! What a running daemon knows of itself.
+
+use overlane_node::api::StatusReport;
+
+use super::super::explain::to_do;
+use super::super::output::Output;
+use super::{Finding, Step};
+
+/// A queue of admitted messages this full holds its senders back soon.
+const HELD_MANY: usize = 200;
+
+/// Stores, links, peers, neighbours, queues and what was refused.
+pub(super) fn steps(status: &StatusReport, output: &Output) -> Vec<Step> {
+    let mut steps = stores(status, output);
+    steps.push(links(status, output));
+    steps.extend(peers(status, output));
+    steps.push(neighbours(status, output));
+    steps.push(queues(status, output));
+    steps.push(refusals(status, output));
+    steps
+}
+
+fn stores(status: &StatusReport, output: &Output) -> Vec<Step> {
+    let store = &status.store;
+    let found = format!("{} in {}: {}", store.kind, store.path, store.state);
+    let mut steps = vec![Step::good("store", "ask how the replay store is", found)];
+    if store.state != "durable" {
+        let cause = store.error.as_ref();
+        let next = cause.and_then(|cause| to_do(&cause.error, &output.overlane));
+        let cause = cause.map_or(String::new(), |cause| format!(": {}", cause.message));
+        let meaning = format!("every send and every admission is refused{cause}");
+        steps = vec![steps.remove(0).but(Finding::Bad, meaning, next)];
+    }
+    let bad = status
+        .replay
+        .get("unrestorable_record")
+        .copied()
+        .unwrap_or_default();
+    if bad > 0 {
+        let step = Step::good(
+            "records",
+            "ask for records that do not restore",
+            format!("{bad}"),
+        );
+        let meaning = "each refuses its own stream, and no other";
+        let next = format!("stop the node, then: {} replay verify", output.overlane);
+        steps.push(step.but(Finding::Bad, meaning, next));
+    }
+    if let Some(cause) = &status.references_failed {
+        let step = Step::good(
+            "references",
+            "ask how the store of references is",
+            cause.clone(),
+        );
+        let meaning = "files by reference are neither given nor fetched";
+        let next = "mend the disk, then start the node again";
+        steps.push(step.but(Finding::Bad, meaning, next.to_owned()));
+    }
+    steps
+}
+
+fn links(status: &StatusReport, output: &Output) -> Step {
+    let quiet = status.links.iter().filter(|link| link.disturbed).count();
+    let found = format!(
+        "{} links, {quiet} of them quiet for some seconds",
+        status.links.len()
+    );
+    let step = Step::good("links", "count the links", found);
+    if status.links.is_empty() {
+        let meaning = "nothing can be sent or received now";
+        let next = format!("{0} peer add URL, or {0} join TICKET", output.overlane);
+        return step.but(Finding::Warning, meaning, next);
+    }
+    if quiet > 0 {
+        let meaning = "what a quiet link took may be lost: its peer may be gone";
+        return step.but(Finding::Warning, meaning, None);
+    }
+    step
+}
+
+fn peers(status: &StatusReport, output: &Output) -> Vec<Step> {
+    let away = status.peers.iter().filter(|peer| peer.state != "linked");
+    away.map(|peer| {
+        let cause = peer.error.as_ref();
+        let found = cause.map_or(peer.state.clone(), |cause| {
+            format!(
+                "{}; the last dial: {} ({})",
+                peer.state, cause.message, cause.error
+            )
+        });
+        let next = cause.and_then(|cause| to_do(&cause.error, &output.overlane));
+        Step::good("peers", format!("ask for {}", peer.url), found).but(
+            Finding::Warning,
+            "it is not linked; it is dialled again by itself",
+            next,
+        )
+    })
+    .collect()
+}
+
+fn neighbours(status: &StatusReport, output: &Output) -> Step {
+    let none = |it: &&overlane_node::api::NeighbourReport| it.link == "none";
+    let known = status.neighbours.len();
+    let unreached = status.neighbours.iter().filter(none).count();
+    let found = format!("{known} neighbours, {unreached} of them not reached");
+    let step = Step::good("ring", "ask for the neighbours in the ring", found);
+    match (status.links.is_empty(), unreached) {
+        (false, 0) => step,
+        (true, _) => step.but(
+            Finding::Warning,
+            "without a link there is no ring: only direct peers can be reached",
+            None,
+        ),
+        (false, _) => step.but(
+            Finding::Warning,
+            "the ring heals by itself, as a rule within a minute",
+            format!("{} peer list", output.overlane),
+        ),
+    }
+}
+
+fn queues(status: &StatusReport, output: &Output) -> Step {
+    let full = status.queues.iter().filter(|queue| queue.held >= HELD_MANY);
+    let full: Vec<_> = full.map(|queue| queue.class.to_string()).collect();
+    let held: usize = status.queues.iter().map(|queue| queue.held).sum();
+    let found = format!("{held} admitted messages wait to be taken");
+    let step = Step::good("application", "count what nobody has taken", found);
+    if full.is_empty() {
+        return step;
+    }
+    let meaning = format!(
+        "nobody takes {}: its senders are held back",
+        full.join(" and ")
+    );
+    step.but(
+        Finding::Warning,
+        meaning,
+        format!("{} watch", output.overlane),
+    )
+}
+
+/// What came and was not admitted, the most frequent code first.
+fn refusals(status: &StatusReport, output: &Output) -> Step {
+    let mut codes: Vec<_> = status.refused.iter().collect();
+    codes.sort_by_key(|(code, count)| (std::cmp::Reverse(**count), (*code).clone()));
+    let most = codes.iter().take(3);
+    let most: Vec<_> = most
+        .map(|(code, count)| format!("{code} {count}"))
+        .collect();
+    let tried = "count the frames that were refused since the start";
+    let Some((code, _)) = codes.first() else {
+        return Step::good("refusals", tried, "none");
+    };
+    let suspect = ["clock_suspect", "expired"];
+    let clock: u64 = suspect.iter().filter_map(|it| status.replay.get(*it)).sum();
+    let step = Step::good("refusals", tried, most.join(", "));
+    if clock > 0 {
+        let meaning = "some were refused because of time: a clock here or there is wrong";
+        let next = "set the clock of this machine by a time server";
+        return step.but(Finding::Warning, meaning, next.to_owned());
+    }
+    Step {
+        next: Some(format!("{} explain {code}", output.overlane)),
+        ..step
+    }
+}

@@ -1,0 +1,210 @@
+//! What can be found out without a daemon: the files of the home, and what a start would meet.
+
+use std::net::{TcpListener, TcpStream, ToSocketAddrs};
+use std::time::{Duration, SystemTime};
+
+use overlane_core::replay::restored;
+use overlane_node::home::{Config, Home};
+use overlane_storage_native::kind_of;
+use overlane_storage_native::vfs::RealVfs;
+
+use super::super::output::{Failure, Output};
+use super::super::replay::Opened;
+use super::{Finding, Step};
+
+/// How long an address of a peer may take to answer.
+const DIAL_WITHIN: Duration = Duration::from_secs(2);
+
+/// Less than this free is warned of: a snapshot is written beside the one before it.
+const FREE_WANTED_BYTES: u64 = 256 * 1024 * 1024;
+
+/// A clock behind the newest file of the home by more than this was set back.
+const SET_BACK: Duration = Duration::from_secs(60);
+
+/// Key, configuration, disk and clock.
+pub(super) fn of_files(home: &Home, output: &Output) -> Vec<Step> {
+    let mut steps = vec![key(home, output)];
+    if steps.iter().any(|step| step.finding == Finding::Bad) {
+        return steps;
+    }
+    steps.push(configuration(home, output));
+    steps.push(disk(home));
+    steps.push(clock(home));
+    steps
+}
+
+/// Store, port and peers: what a daemon holds or asks for itself while it runs.
+pub(super) fn of_start(home: &Home, output: &Output) -> Vec<Step> {
+    let Ok(config) = home.config() else {
+        return Vec::new();
+    };
+    let mut steps = vec![store(home, output), listen(&config, output)];
+    steps.extend(peers(&config, output));
+    steps
+}
+
+fn key(home: &Home, output: &Output) -> Step {
+    let tried = format!("read {}", home.key_path().display());
+    match home.account() {
+        Ok(account) => Step::good(
+            "key",
+            tried,
+            format!("this node is {}", account.key().did()),
+        ),
+        Err(error) => {
+            let meaning = "without its account this node is nobody";
+            Step::failed("key", tried, &Failure::from(error), meaning, output)
+        }
+    }
+}
+
+fn configuration(home: &Home, output: &Output) -> Step {
+    let tried = format!("read {}", home.config_path().display());
+    match home.config() {
+        Ok(config) => {
+            let found = format!(
+                "network {}, {} configured peers",
+                config.network.0,
+                config.peers.len()
+            );
+            Step::good("config", tried, found)
+        }
+        Err(error) => {
+            let meaning = "the daemon would not start";
+            Step::failed("config", tried, &Failure::from(error), meaning, output)
+        }
+    }
+}
+
+fn disk(home: &Home) -> Step {
+    let tried = format!("look at the disk of {}", home.dir().display());
+    let free =
+        rustix::fs::statvfs(home.dir()).map(|disk| disk.f_bavail.saturating_mul(disk.f_frsize));
+    match free {
+        Err(cause) => Step::good("disk", tried, cause.to_string()).but(
+            Finding::Warning,
+            "it is not known how much room there is",
+            None,
+        ),
+        Ok(free) => {
+            let step = Step::good("disk", tried, format!("{} MiB free", free / (1024 * 1024)));
+            if free >= FREE_WANTED_BYTES {
+                return step;
+            }
+            let meaning = "a full disk stops every send and every admission, and loses nothing";
+            step.but(Finding::Warning, meaning, "make room on it".to_owned())
+        }
+    }
+}
+
+/// Files that the node wrote are not from the future, unless the clock was set back.
+fn clock(home: &Home) -> Step {
+    let files = [home.key_path(), home.config_path(), home.lock_path()];
+    let folders = [home.store_path(), home.references_path()];
+    let inside = folders.iter().filter_map(|it| std::fs::read_dir(it).ok());
+    let inside = inside.flatten().flatten().map(|entry| entry.path());
+    let written = files.into_iter().chain(inside);
+    let times = written.filter_map(|path| path.metadata().ok()?.modified().ok());
+    let newest = times.max();
+    let tried = "compare the clock with when this home was last written";
+    let ahead = newest.and_then(|newest| newest.duration_since(SystemTime::now()).ok());
+    match ahead.filter(|ahead| *ahead > SET_BACK) {
+        None => Step::good("clock", tried, "it is later, as it should be"),
+        Some(ahead) => {
+            let found = format!("the clock is {} s behind that", ahead.as_secs());
+            let meaning = "what this node signs may be refused by others as of the past, and what \
+                           others sign here as of the future";
+            let next = "set the clock of this machine by a time server";
+            Step::good("clock", tried, found).but(Finding::Bad, meaning, next.to_owned())
+        }
+    }
+}
+
+fn store(home: &Home, output: &Output) -> Step {
+    let tried = format!("read every record in {}", home.store_path().display());
+    if matches!(kind_of(&RealVfs, &home.store_path()), Ok(None)) {
+        return Step::good("store", tried, "there is none yet: the first run makes it");
+    }
+    let scanned = Opened::of(home).and_then(|mut opened| Ok(opened.store.scan()?));
+    match scanned {
+        Err(failure) => {
+            let meaning = "nothing would be sent or admitted";
+            Step::failed("store", tried, &failure, meaning, output)
+        }
+        Ok(scan) => {
+            let records = scan.records.len();
+            let all = scan.records.into_iter();
+            let bad = all.filter(|(name, found)| restored(*name, found.clone()).is_err());
+            let bad = bad.count();
+            let step = Step::good(
+                "store",
+                tried,
+                format!("{records} records, {bad} of them bad"),
+            );
+            if bad == 0 {
+                return step;
+            }
+            let meaning = "each bad record refuses its own stream, and no other";
+            step.but(
+                Finding::Bad,
+                meaning,
+                format!("{} replay verify", output.overlane),
+            )
+        }
+    }
+}
+
+fn listen(config: &Config, output: &Output) -> Step {
+    let tried = format!("listen at {}", config.listen);
+    match TcpListener::bind(config.listen) {
+        Err(cause) => {
+            let meaning = "the daemon would not start";
+            let next = format!(
+                "end what listens there, or: {} run --listen ADDRESS:PORT",
+                output.overlane
+            );
+            Step::good("listen", tried, cause.to_string()).but(Finding::Bad, meaning, next)
+        }
+        Ok(_) => reachable(Step::good("listen", tried, "the address is free"), config),
+    }
+}
+
+fn reachable(step: Step, config: &Config) -> Step {
+    if !config.listen.ip().is_loopback() {
+        return step;
+    }
+    let meaning = "only nodes on this machine can post offers to it; it can still dial others";
+    let next = "for others: `listen = \"ADDRESS-OF-THIS-MACHINE:7420\"` in config.toml";
+    step.but(Finding::Warning, meaning, next.to_owned())
+}
+
+fn peers(config: &Config, output: &Output) -> Vec<Step> {
+    if config.peers.is_empty() {
+        let step = Step::good("peers", "read the configuration", "no peer is configured");
+        let meaning = "this node waits until others dial it";
+        let next = format!("{0} peer add URL, or {0} join TICKET", output.overlane);
+        return vec![step.but(Finding::Warning, meaning, next)];
+    }
+    config.peers.iter().map(|url| peer(url, output)).collect()
+}
+
+fn peer(url: &str, output: &Output) -> Step {
+    let tried = format!("connect to {url}");
+    let place = url.trim_start_matches("http://").trim_end_matches('/');
+    let connected = place.to_socket_addrs().and_then(|mut addresses| {
+        let address = addresses.next().ok_or(std::io::ErrorKind::NotFound)?;
+        TcpStream::connect_timeout(&address, DIAL_WITHIN)
+    });
+    match connected {
+        Ok(_) => Step::good("peers", tried, "something answers there"),
+        Err(cause) => {
+            let meaning =
+                "it is away, or a firewall is between; the daemon dials it again and again";
+            let next = format!(
+                "see that it runs; if it moved: {} peer drop {url}",
+                output.overlane
+            );
+            Step::good("peers", tried, cause.to_string()).but(Finding::Warning, meaning, next)
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! `doctor` and `health` on homes that are well, and on homes with something broken.
+
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test that cannot go on has failed, helpers' parts too"
+)]
+
+mod support;
+
+use std::fs::{self, Permissions};
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
+use std::time::{Duration, SystemTime};
+
+use serde_json::Value;
+use support::{Pair, Place};
+
+/// The steps, the sum, and the exit code.
+fn doctor(place: &Place, args: &[&str]) -> (Vec<Value>, Value, i32) {
+    let answer = place.overlane(["doctor"].iter().chain(args).chain(&["--json"]));
+    let lines = answer.out.lines();
+    let mut lines: Vec<Value> = lines
+        .map(|line| serde_json::from_str(line).expect("an object"))
+        .collect();
+    let sum = lines.pop().expect("a last line");
+    (lines, sum, answer.code)
+}
+
+/// The one bad step of a home with one thing broken; it says what to do.
+fn broken(place: &Place) -> Value {
+    let (steps, sum, code) = doctor(place, &[]);
+    let bad: Vec<_> = steps.iter().filter(|it| it["finding"] == "bad").collect();
+    assert_eq!((bad.len(), code), (1, 1), "{steps:?}");
+    assert_eq!(sum["bad"], 1);
+    let bad = bad[0].clone();
+    for field in ["tried", "found", "meaning", "next"] {
+        assert!(
+            bad[field].as_str().is_some_and(|it| !it.is_empty()),
+            "{field}: {bad}"
+        );
+    }
+    bad
+}
+
+fn found(step: &Value, words: &str) -> bool {
+    step["found"].as_str().is_some_and(|it| it.contains(words))
+}
+
+#[test]
+fn cli_doctor_finds_what_is_broken_without_a_daemon() {
+    // Nothing there.
+    let bad = broken(&Place::new());
+    assert_eq!(bad["step"], "key");
+    assert!(found(&bad, "home/not_initialised"), "{bad}");
+    // A key that others may read.
+    let place = Place::with_node();
+    let key = place.home().join("account.key");
+    fs::set_permissions(&key, Permissions::from_mode(0o644)).expect("a mode");
+    let bad = broken(&place);
+    assert!(
+        bad["step"] == "key" && found(&bad, "home/key_mode"),
+        "{bad}"
+    );
+    fs::set_permissions(&key, Permissions::from_mode(0o600)).expect("a mode");
+    // A key of the configuration that is none.
+    let config = place.home().join("config.toml");
+    let before = fs::read_to_string(&config).expect("a file");
+    fs::write(&config, format!("{before}\nlisten_at = 1\n")).expect("written");
+    let bad = broken(&place);
+    assert!(bad["step"] == "config" && found(&bad, "listen_at"), "{bad}");
+    // An address that somebody listens at.
+    let taken = TcpListener::bind("127.0.0.1:0").expect("an address");
+    let address = taken.local_addr().expect("an address").to_string();
+    let other = before
+        .lines()
+        .map(|line| match line.starts_with("listen =") {
+            true => format!("listen = \"{address}\""),
+            false => line.to_owned(),
+        });
+    fs::write(&config, other.collect::<Vec<_>>().join("\n")).expect("written");
+    let bad = broken(&place);
+    assert_eq!(bad["step"], "listen", "{bad}");
+    fs::write(&config, before).expect("written");
+    // A clock that was set back since the home was written.
+    let ahead = SystemTime::now() + Duration::from_secs(3_600);
+    let file = fs::File::options()
+        .append(true)
+        .open(&config)
+        .expect("a file");
+    file.set_modified(ahead).expect("a time");
+    let bad = broken(&place);
+    assert_eq!(bad["step"], "clock", "{bad}");
+    file.set_modified(SystemTime::now()).expect("a time");
+    // All mended.
+    let (steps, sum, code) = doctor(&place, &[]);
+    assert_eq!((&sum["bad"], code), (&Value::from(0), 0), "{steps:?}");
+    let health = place.overlane(["health", "--json"]);
+    assert_eq!(
+        (health.code, &health.json()["healthy"]),
+        (1, &Value::from(false))
+    );
+}
+
+#[test]
+fn cli_doctor_finds_a_bad_record_and_a_peer_that_is_away() {
+    let place = Place::with_store("files");
+    let pair = Pair::of(Place::with_node(), place);
+    pair.link();
+    pair.send(&["hello"]);
+    pair.take();
+    let Pair {
+        here,
+        there,
+        mut receiver,
+        ..
+    } = pair;
+    assert_eq!(receiver.running.terminate(), Some(0));
+    let records = fs::read_dir(there.home().join("replay")).expect("a folder");
+    let records = records.map(|it| it.expect("an entry").path());
+    let record = records
+        .filter(|path| path.file_name().is_some_and(|name| name.len() == 40))
+        .max_by_key(|path| path.metadata().expect("a file").len());
+    fs::write(record.expect("a record"), b"torn").expect("written");
+    let bad = broken(&there);
+    assert!(
+        bad["step"] == "store" && found(&bad, "1 of them bad"),
+        "{bad}"
+    );
+    // The other has it among its peers, and says that it is away.
+    let away = (0..2_000).find_map(|_| {
+        let (steps, ..) = doctor(&here, &[]);
+        let mut peers = steps.into_iter().filter(|it| it["step"] == "peers");
+        peers.find(|it| it["meaning"].is_string())
+    });
+    let away = away.expect("it is noticed");
+    assert_eq!(away["finding"], "warning", "{away}");
+}
+
+#[test]
+fn cli_doctor_asks_a_running_node_and_follows_the_way_to_another() {
+    let pair = Pair::linked();
+    let (steps, sum, code) = doctor(&pair.here, &[]);
+    assert_eq!((&sum["bad"], code), (&Value::from(0), 0), "{steps:?}");
+    let named: Vec<_> = steps
+        .iter()
+        .map(|it| it["step"].as_str().expect("a name"))
+        .collect();
+    for step in [
+        "key", "config", "disk", "clock", "daemon", "store", "links", "ring",
+    ] {
+        assert!(named.contains(&step), "{step}: {named:?}");
+    }
+    assert_eq!(pair.here.overlane(["health"]).code, 0);
+    let there = pair.receiver.did();
+    // Two that were linked this instant are a ring a moment later.
+    let steps = (0..500).find_map(|_| {
+        let (steps, _, code) = doctor(&pair.here, &["peer", there]);
+        (code == 0).then_some(steps)
+    });
+    let steps = steps.expect("the ring heals");
+    assert!(
+        steps
+            .iter()
+            .any(|it| it["step"] == "answer" && found(it, "hops away")),
+        "{steps:?}"
+    );
+    let nobody = "0f".repeat(20);
+    let (steps, sum, code) = doctor(&pair.here, &["peer", &nobody]);
+    assert_eq!(code, 1, "{steps:?}");
+    assert!(sum["bad"].as_u64().is_some_and(|bad| bad >= 1), "{steps:?}");
+    let words = pair.here.overlane(["doctor", "peer", &nobody]);
+    assert!(words.out.contains("means"), "{words:?}");
+}
