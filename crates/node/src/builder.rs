@@ -1,6 +1,6 @@
 //! How a node is put together.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use overlane_core::NetworkId;
 use overlane_core::identity::Account;
@@ -9,6 +9,8 @@ use overlane_core::transaction::Namespace;
 use overlane_relay::refs::store::Store;
 
 use crate::error::NodeError;
+use crate::link::connection::ConnectionConfig;
+use crate::link::ice::{IceServer, IceServerError, IceServers};
 use crate::node::Node;
 use crate::peer::LINKS_DEFAULT_MAX;
 use crate::runtime::{self, AnyStore};
@@ -25,6 +27,7 @@ pub struct NodeBuilder {
     pub(crate) delegation_ttl_ms: u64,
     pub(crate) delegating: Vec<String>,
     pub(crate) links_max: usize,
+    pub(crate) connection: ConnectionConfig,
 }
 
 impl NodeBuilder {
@@ -39,6 +42,7 @@ impl NodeBuilder {
             delegation_ttl_ms: overlane_core::identity::DELEGATION_TTL_DEFAULT_MS,
             delegating: Vec::new(),
             links_max: LINKS_DEFAULT_MAX,
+            connection: ConnectionConfig::default(),
         }
     }
 
@@ -100,6 +104,28 @@ impl NodeBuilder {
     pub fn links_max(mut self, links_max: usize) -> Self {
         self.links_max = links_max;
         self
+    }
+
+    /// The address of this machine that links are bound to; 127.0.0.1 by default, from where only
+    /// nodes on this machine are reached.
+    pub fn links_bind(mut self, address: IpAddr) -> Self {
+        self.connection.bind = address;
+        self
+    }
+
+    /// Refuses links by way of a TURN server: such a peer is reached by way of other nodes.
+    pub fn require_direct(mut self, direct: bool) -> Self {
+        self.connection.require_direct = direct;
+        self
+    }
+
+    /// STUN and TURN servers, which help links through NATs.
+    ///
+    /// # Errors
+    /// [`IceServerError::TooMany`].
+    pub fn ice_servers(mut self, servers: Vec<IceServer>) -> Result<Self, IceServerError> {
+        self.connection.ice_servers = IceServers::new(servers)?;
+        Ok(self)
     }
 
     /// How long a delegatee key is good for; 30 days by default. It is rotated at half of that.

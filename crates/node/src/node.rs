@@ -225,6 +225,9 @@ impl Node {
             queues: seen.queues,
             pending_sends: seen.pending_sends,
             counters: seen.counters,
+            ice_servers: (parts.links.ice_servers().iter())
+                .map(|(server, state)| (server.url(), state))
+                .collect(),
             offers_refused: parts.links.offers_refused(),
             replay: seen.replay,
             bounds: seen.bounds,

@@ -6,6 +6,7 @@ use overlane_core::store::StoreError;
 use overlane_core::{Class, Did, NetworkId, replay};
 
 use crate::link::LinkId;
+use crate::link::ice::IceServerState;
 use crate::peer::Counters;
 
 /// A node at one instant.
@@ -25,6 +26,8 @@ pub struct Status {
     pub delegation_ends_ms: u64,
     /// The admitted links, in the order they came up.
     pub links: Vec<(LinkId, Did)>,
+    /// The STUN and TURN servers by their URLs, and how each fared last.
+    pub ice_servers: Vec<(String, IceServerState)>,
     /// The peers this node keeps a link to.
     pub peers: Vec<PeerStatus>,
     /// The nodes that its place in the ring needs, the most needed first.

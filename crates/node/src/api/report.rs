@@ -9,10 +9,11 @@ use overlane_core::ring::{Path, PathEnd};
 use overlane_core::{Class, Coded, Did};
 
 use super::types::{
-    Cause, ClassName, EventLine, Identity, LaneReport, LinkReport, NeighbourReport, PeerReport,
-    QueueReport, RouteReport, StatusReport, StoreReport, TakenMessage,
+    Cause, ClassName, EventLine, IceServerReport, Identity, LaneReport, LinkReport,
+    NeighbourReport, PeerReport, QueueReport, RouteReport, StatusReport, StoreReport, TakenMessage,
 };
 use crate::link::LinkStatus;
+use crate::link::ice::IceServerState;
 use crate::peer::Counters;
 use crate::{Delivery, Event, NeighbourStatus, PeerState, PeerStatus, Role, Status, StoreStatus};
 use overlane_core::transaction::Message;
@@ -49,6 +50,7 @@ pub(super) fn status(
         delegation_ends_ms: status.delegation_ends_ms,
         store,
         links: links.iter().map(link).collect(),
+        ice_servers: status.ice_servers.iter().map(ice_server).collect(),
         peers: status.peers.iter().map(peer).collect(),
         neighbours: status.neighbours.iter().map(neighbour).collect(),
         queues: queues.collect(),
@@ -222,10 +224,19 @@ fn link(link: &LinkStatus) -> LinkReport {
         link: link.link.0,
         peer: link.peer.to_string(),
         dialed_url: link.dialed_url.clone(),
+        path: link.path.map(|path| path.word().to_owned()),
         disturbed: link.disturbed,
         round_trip_ms: link.session.round_trip_ms,
         window_scale: link.session.window_scales.0,
         lanes: link.session.lanes.each().map(lane).collect(),
+    }
+}
+
+fn ice_server((url, state): &(String, IceServerState)) -> IceServerReport {
+    IceServerReport {
+        url: url.clone(),
+        state: state.word().to_owned(),
+        error: state.code().map(str::to_owned),
     }
 }
 

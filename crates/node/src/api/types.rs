@@ -132,6 +132,9 @@ pub struct StatusReport {
     pub store: StoreReport,
     /// The admitted links.
     pub links: Vec<LinkReport>,
+    /// The STUN and TURN servers, and how each fared last.
+    #[serde(default)]
+    pub ice_servers: Vec<IceServerReport>,
     /// The nodes it stays linked to.
     pub peers: Vec<PeerReport>,
     /// The nodes that its place in the ring needs, the most needed first.
@@ -190,6 +193,9 @@ pub struct LinkReport {
     pub peer: String,
     /// The address this node dialled; `None` when the other side did.
     pub dialed_url: Option<String>,
+    /// The way it took: `direct`, `direct through a NAT`, `relayed by a TURN server`.
+    #[serde(default)]
+    pub path: Option<String>,
     /// Whether nothing was heard of the peer for a while: what the link takes may be lost.
     #[serde(default)]
     pub disturbed: bool,
@@ -199,6 +205,17 @@ pub struct LinkReport {
     pub window_scale: u8,
     /// Its lanes, in the order of their classes.
     pub lanes: Vec<LaneReport>,
+}
+
+/// A STUN or TURN server.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IceServerReport {
+    /// Its address.
+    pub url: String,
+    /// `works`, `unreachable`, `refused` or `not asked yet`.
+    pub state: String,
+    /// What is wrong, as a code.
+    pub error: Option<String>,
 }
 
 /// One lane of a link.

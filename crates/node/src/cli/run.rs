@@ -77,6 +77,11 @@ async fn daemon(
     let mut stop = Stop::listen()?;
     let listener = api::bind(home, lock)?;
     let summary = store.summary();
+    let node = node.links_bind(config.links_bind());
+    let node = node.require_direct(config.links.require_direct);
+    let node = node.ice_servers(config.ice_servers.clone());
+    let node =
+        node.map_err(|cause| Failure::new("cli/ice_servers", Fault::Usage, cause.to_string()))?;
     let mut node = node.listen(config.listen).store(store);
     for peer in &config.peers {
         node = node.peer(peer);

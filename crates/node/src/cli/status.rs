@@ -27,6 +27,7 @@ fn in_words(report: &StatusReport) -> String {
         uptime_ms,
         store,
         links,
+        ice_servers,
         peers,
         neighbours,
         queues,
@@ -68,6 +69,9 @@ fn in_words(report: &StatusReport) -> String {
             ""
         };
         text += &format!("\n  {} {way}{quiet}", link.peer);
+        if let Some(path) = &link.path {
+            text += &format!(", {path}");
+        }
         if let Some(round_trip_ms) = link.round_trip_ms {
             text += &format!(", {round_trip_ms} ms there and back");
         }
@@ -86,6 +90,11 @@ fn in_words(report: &StatusReport) -> String {
                 lane.untaken
             );
         }
+    }
+    for server in ice_servers {
+        let code = server.error.as_deref();
+        let code = code.map(|code| format!(" ({code})")).unwrap_or_default();
+        text += &format!("\n\nice server {}: {}{code}", server.url, server.state);
     }
     text += &format!("\n\npeers: {}", peers.len());
     for peer in peers {

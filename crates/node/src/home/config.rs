@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::ErrorKind;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 use std::path::Path;
 use std::str::FromStr;
@@ -15,6 +15,7 @@ use tracing_subscriber::filter::{LevelFilter, Targets};
 
 use super::{HomeError, files};
 use crate::PEERS_MAX;
+use crate::link::ice::{ICE_SERVERS_MAX, IceServer, IceServerError, facing_the_network};
 
 /// The network of a node whose operator chose none.
 const DEFAULT_NETWORK: NetworkId = NetworkId(1);
@@ -42,6 +43,19 @@ pub struct Config {
     pub peers: Vec<String>,
     /// What is logged.
     pub log: LogFilter,
+    /// How links are made.
+    pub links: LinksConfig,
+    /// STUN and TURN servers, which help links through NATs.
+    pub ice_servers: Vec<IceServer>,
+}
+
+/// How links are made.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LinksConfig {
+    /// The address of this machine that links are bound to; one that fits `listen` if none is set.
+    pub bind: Option<IpAddr>,
+    /// Whether a link by way of a TURN server is refused.
+    pub require_direct: bool,
 }
 
 impl Default for Config {
@@ -52,6 +66,8 @@ impl Default for Config {
             store: DEFAULT_STORE,
             peers: Vec::new(),
             log: LogFilter::default(),
+            links: LinksConfig::default(),
+            ice_servers: Vec::new(),
         }
     }
 }
@@ -122,6 +138,8 @@ impl Config {
             .map_err(|error| wrong(path, text, error.span(), error.message()))?;
         let peers = peers(&file.peers)
             .map_err(|(start, cause)| wrong(path, text, Some(start..start), &cause))?;
+        let ice_servers = ice_servers(&file.ice.servers)
+            .map_err(|(start, cause)| wrong(path, text, Some(start..start), &cause.to_string()))?;
         let default = Self::default();
         Ok(Self {
             network: file.network.map_or(default.network, NetworkId),
@@ -129,7 +147,26 @@ impl Config {
             store: file.store.map_or(default.store, |it| it.0.0),
             peers,
             log: file.log.map_or(default.log, |it| it.0),
+            links: LinksConfig {
+                bind: file.links.bind.map(|it| it.0),
+                require_direct: matches!(file.links.require, Some(Text(Require::Direct))),
+            },
+            ice_servers,
         })
+    }
+
+    /// The address that links are bound to.
+    pub fn links_bind(&self) -> IpAddr {
+        let listen = self.listen.ip();
+        let fits = || {
+            let everywhere = listen.is_unspecified();
+            everywhere.then(facing_the_network).flatten()
+        };
+        let bind = self.links.bind.or_else(fits).unwrap_or(listen);
+        if bind.is_unspecified() {
+            return IpAddr::from([127, 0, 0, 1]);
+        }
+        bind
     }
 
     /// The file that says this, with a word on every key.
@@ -140,9 +177,22 @@ impl Config {
             store,
             peers,
             log,
+            links,
+            ice_servers,
         } = self;
         let store = store.name();
         let log = &log.text;
+        let bind = links
+            .bind
+            .map_or("# bind = \"192.0.2.1\"".to_owned(), |bind| {
+                format!("bind = \"{bind}\"")
+            });
+        let require = if links.require_direct {
+            "direct"
+        } else {
+            "any"
+        };
+        let servers: String = ice_servers.iter().map(server_in_toml).collect();
         let peers: toml_edit::Array = peers.iter().collect();
         format!(
             r#"# What this node is to do. Every key may be left out; it then has the default named here.
@@ -168,7 +218,24 @@ peers = {peers}
 # or levels by target, as in "warn,overlane_node=debug". The libraries under the node tell errors
 # only, unless a target names them, as in "warn,rtc=debug".
 log = "{log}"
-"#
+
+[links]
+# The address of this machine that links are bound to. Default: the address in `listen`; where that
+# is all of them, the one that faces the network. A node that listens on loopback and links to other
+# machines, or through a NAT, names its own address here.
+{bind}
+# "any" (the default), or "direct": a link by way of a TURN server is refused, and its peer is reached
+# by way of other nodes.
+require = "{require}"
+
+# STUN and TURN servers, which help links through NATs: {ICE_SERVERS_MAX} at most, asked over UDP.
+# [[ice.servers]]
+# url = "stun:stun.example:3478"
+# [[ice.servers]]
+# url = "turn:turn.example:3478"
+# username = "me"
+# credential = "secret"
+{servers}"#
         )
     }
 }
@@ -247,6 +314,84 @@ struct ConfigFile {
     #[serde(default)]
     peers: Vec<toml::Spanned<String>>,
     log: Option<Text<LogFilter>>,
+    #[serde(default)]
+    links: LinksTable,
+    #[serde(default)]
+    ice: IceTable,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LinksTable {
+    bind: Option<Text<IpAddr>>,
+    require: Option<Text<Require>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct IceTable {
+    #[serde(default)]
+    servers: Vec<toml::Spanned<ServerTable>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ServerTable {
+    url: toml::Spanned<String>,
+    username: Option<String>,
+    credential: Option<String>,
+}
+
+/// What a link must be.
+enum Require {
+    Any,
+    Direct,
+}
+
+impl FromStr for Require {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Self, String> {
+        match word {
+            "any" => Ok(Self::Any),
+            "direct" => Ok(Self::Direct),
+            _ => Err(format!(
+                "links require \"{word}\"; there is \"any\" and \"direct\""
+            )),
+        }
+    }
+}
+
+/// The servers, or where one is wrong and why.
+fn ice_servers(
+    written: &[toml::Spanned<ServerTable>],
+) -> Result<Vec<IceServer>, (usize, IceServerError)> {
+    if let Some(beyond) = written.get(ICE_SERVERS_MAX) {
+        return Err((beyond.span().start, IceServerError::TooMany(written.len())));
+    }
+    let server = |it: &toml::Spanned<ServerTable>| {
+        let ServerTable {
+            url,
+            username,
+            credential,
+        } = it.get_ref();
+        IceServer::new(url.get_ref(), username.as_deref(), credential.as_deref())
+            .map_err(|cause| (url.span().start, cause))
+    };
+    written.iter().map(server).collect()
+}
+
+fn server_in_toml(server: &IceServer) -> String {
+    let text = |text: &str| toml_edit::Value::from(text).to_string();
+    let url = text(&server.url());
+    let turn = server.credentials().map(|(username, credential)| {
+        let (username, credential) = (text(username), text(credential));
+        format!("username = {username}\ncredential = {credential}\n")
+    });
+    format!(
+        "\n[[ice.servers]]\nurl = {url}\n{}",
+        turn.unwrap_or_default()
+    )
 }
 
 /// The URLs in their one form, or where one is wrong and why. None is left out without a word.
@@ -299,6 +444,14 @@ mod tests {
             store: StoreKind::Files,
             peers: vec!["http://127.0.0.1:2".to_owned()],
             log: "info,overlane_node=debug".parse().expect("a filter"),
+            links: LinksConfig {
+                bind: Some([192, 0, 2, 1].into()),
+                require_direct: true,
+            },
+            ice_servers: vec![
+                IceServer::new("stun:a", None, None).expect("a server"),
+                IceServer::new("turn:b:1", Some("me"), Some("\"q\"")).expect("a server"),
+            ],
         };
         assert_eq!(parse(&config.to_toml()), Ok(config));
         assert_eq!(parse(&Config::default().to_toml()), Ok(Config::default()));
@@ -324,6 +477,15 @@ mod tests {
             (1, "log = \"loud\"", "no level"),
             (1, "log = \"warn,overlane_nod\"", "no level"),
             (1, "network = = 1", ""),
+            (2, "[links]\nrequire = \"drect\"", "\"direct\""),
+            (2, "[links]\nbund = \"1.2.3.4\"", "bind"),
+            (2, "[[ice.servers]]\nurl = \"turn:a\"", "username"),
+            (2, "[[ice.servers]]\nurl = \"stun:\"", "ICE server"),
+            (
+                3,
+                "[[ice.servers]]\nurl = \"stun:a\"\npassword = \"x\"",
+                "credential",
+            ),
         ] {
             let Err(HomeError::Config {
                 line: at, cause, ..

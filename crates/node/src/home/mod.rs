@@ -26,7 +26,7 @@ use overlane_core::identity::Account;
 use overlane_core::store::StoreError;
 use overlane_storage_native::{RefsStore, StoreAdmin, StoreKind};
 
-pub use config::{Config, LogFilter, peer_url};
+pub use config::{Config, LinksConfig, LogFilter, peer_url};
 pub use error::HomeError;
 pub use lock::HomeLock;
 

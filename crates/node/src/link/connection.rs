@@ -33,11 +33,13 @@ use webrtc::error::Error as RtcError;
 use webrtc::peer_connection::crypto::{self, HashAlgorithm, RTCCryptoProvider, SignatureScheme};
 use webrtc::peer_connection::{
     PeerConnection, PeerConnectionBuilder, PeerConnectionEventHandler, RTCCertificate,
-    RTCConfigurationBuilder, RTCIceGatheringState, RTCPeerConnectionState, RTCSessionDescription,
-    SettingEngine, SettingEngineBuilder,
+    RTCConfigurationBuilder, RTCIceCandidateType, RTCIceGatheringState, RTCIceServer,
+    RTCPeerConnectionIceEvent, RTCPeerConnectionState, RTCSessionDescription, SettingEngine,
+    SettingEngineBuilder,
 };
 
 use super::count::Held;
+use super::ice::{GATHER_DEADLINE_MS, Gathering, ICE_SERVERS_MAX, IceServer, IceServers, LinkPath};
 use super::probe;
 use super::sdp::{self, Fingerprint, Reach, SDP_MAX_CANDIDATES, SdpError};
 use super::socket::{
@@ -53,6 +55,10 @@ use super::transport::{
 pub struct ConnectionConfig {
     /// The address that every connection's socket is bound to, on a port of the system's choice.
     pub bind: IpAddr,
+    /// The servers that help through NATs.
+    pub ice_servers: IceServers,
+    /// Whether a connection by way of a TURN server is refused.
+    pub require_direct: bool,
     /// Without a datagram for this long, a connection counts as disturbed.
     pub disconnected_ms: u64,
     /// Disturbed for this long, a connection is lost.
@@ -69,6 +75,8 @@ impl Default for ConnectionConfig {
     fn default() -> Self {
         Self {
             bind: IpAddr::from([127, 0, 0, 1]),
+            ice_servers: IceServers::default(),
+            require_direct: false,
             disconnected_ms: 2_000,
             failed_ms: 8_000,
             keepalive_ms: 1_000,
@@ -106,10 +114,14 @@ impl WebRtc {
             .with_configuration(
                 RTCConfigurationBuilder::new()
                     .with_certificates(vec![certificate])
+                    .with_ice_servers(servers(&self.config))
                     .build(),
             )
             .with_setting_engine(settings(&self.config))
-            .with_handler(Arc::new(Handler(Arc::clone(&state))))
+            .with_handler(Arc::new(Handler(
+                Arc::clone(&state),
+                runtime.gathering().clone(),
+            )))
             .with_runtime(Arc::clone(&runtime) as _)
             .with_udp_addrs(vec![SocketAddr::new(self.config.bind, 0)])
             .with_data_channel_send_buffer_limit(SEND_BUFFER_MAX_BYTES)
@@ -140,7 +152,7 @@ impl WebRtc {
             expects,
             proved,
             Arc::downgrade(&peer_connection),
-            crypto,
+            (crypto, self.config.require_direct),
             Far {
                 bind: self.config.bind,
                 end: runtime.far_end(),
@@ -153,6 +165,7 @@ impl WebRtc {
             state,
             expected,
             reach: Reach::of(self.config.bind),
+            ice_servers: self.config.ice_servers.clone(),
             runtime,
             closed: AtomicBool::new(false),
             tasks: std::sync::Mutex::new(tasks),
@@ -171,6 +184,21 @@ impl Connector for WebRtc {
     fn check(&self, sdp: &str) -> Result<(), SdpError> {
         sdp::check(sdp, Reach::of(self.config.bind)).map(drop)
     }
+}
+
+/// The servers as the crate takes them: no TURN server where links are to be direct.
+fn servers(config: &ConnectionConfig) -> Vec<RTCIceServer> {
+    let servers = config.ice_servers.iter().map(|(server, _)| server);
+    let asked = servers.filter(|server| !(config.require_direct && server.is_turn()));
+    let form = |server: &IceServer| {
+        let (username, credential) = server.credentials().unwrap_or_default();
+        RTCIceServer {
+            urls: vec![server.url()],
+            username: username.to_owned(),
+            credential: credential.to_owned(),
+        }
+    };
+    asked.map(form).collect()
 }
 
 fn settings(config: &ConnectionConfig) -> SettingEngine {
@@ -193,11 +221,14 @@ fn settings(config: &ConnectionConfig) -> SettingEngine {
 const CHECKS_MAX: u16 = 60;
 
 /// Datagrams that one description makes this node send to addresses that never answer, and that
-/// its signer chose. One socket is bound, so there is one pair for each candidate.
-pub const CHECKS_PER_OFFER_MAX: usize = 256;
+/// its signer chose.
+pub const CHECKS_PER_OFFER_MAX: usize = 1_024;
 
 // The crate sends one check more than it is told before it gives a pair up.
-const _: () = assert!(SDP_MAX_CANDIDATES * (CHECKS_MAX as usize + 1) <= CHECKS_PER_OFFER_MAX);
+// A pair is a candidate of this side's, its socket's or a TURN server's, and one of the peer's.
+const _: () = assert!(
+    SDP_MAX_CANDIDATES * (1 + ICE_SERVERS_MAX) * (CHECKS_MAX as usize + 1) <= CHECKS_PER_OFFER_MAX
+);
 
 fn certificate(crypto: &dyn RTCCryptoProvider) -> Result<RTCCertificate, RtcError> {
     let params = CertificateParams::new(vec!["overlane".to_owned()])
@@ -237,10 +268,16 @@ struct State {
 }
 
 /// Hears the driver. It runs on the driver's own task, so nothing in it may wait.
-struct Handler(Arc<watch::Sender<State>>);
+struct Handler(Arc<watch::Sender<State>>, Gathering);
 
 #[async_trait]
 impl PeerConnectionEventHandler for Handler {
+    async fn on_ice_candidate(&self, event: RTCPeerConnectionIceEvent) {
+        if event.candidate.typ == RTCIceCandidateType::Relay {
+            self.1.relays(&event.url);
+        }
+    }
+
     async fn on_ice_gathering_state_change(&self, gathering: RTCIceGatheringState) {
         let gathered = gathering == RTCIceGatheringState::Complete;
         self.0.send_modify(|state| state.gathered |= gathered);
@@ -292,7 +329,7 @@ async fn watch_state(
     expects: watch::Receiver<Option<Fingerprint>>,
     proved: watch::Sender<bool>,
     peer_connection: std::sync::Weak<dyn PeerConnection>,
-    crypto: Arc<dyn RTCCryptoProvider>,
+    (crypto, require_direct): (Arc<dyn RTCCryptoProvider>, bool),
     far: Far,
     events: mpsc::Sender<TransportEvent>,
 ) {
@@ -321,8 +358,18 @@ async fn watch_state(
                 };
                 let seen = seen_fingerprint(peer_connection.as_ref(), crypto.as_ref()).await;
                 let right = seen.is_some() && seen == *expects.borrow();
-                proved.send_replace(right);
-                (!right).then_some(Ended::WrongCertificate)
+                let path = path(peer_connection.as_ref()).await;
+                if !right {
+                    Some(Ended::WrongCertificate)
+                } else if require_direct && path.is_none_or(|it| it == LinkPath::Relayed) {
+                    Some(Ended::Relayed)
+                } else {
+                    if let Some(path) = path {
+                        let _ = events.send(TransportEvent::Path(path)).await;
+                    }
+                    proved.send_replace(true);
+                    None
+                }
             }
             _ => None,
         };
@@ -363,6 +410,21 @@ async fn seen_fingerprint(
     hash.try_into().ok().map(Fingerprint)
 }
 
+/// The way the connection took, by what either side said of the candidate it uses.
+async fn path(peer_connection: &dyn PeerConnection) -> Option<LinkPath> {
+    let dtls = peer_connection.sctp().await?.transport();
+    let pair = dtls.ice_transport().get_selected_candidate_pair().await;
+    let pair = pair.ok()??;
+    let kinds = [pair.local().typ, pair.remote().typ];
+    Some(if kinds.contains(&RTCIceCandidateType::Relay) {
+        LinkPath::Relayed
+    } else if kinds == [RTCIceCandidateType::Host; 2] {
+        LinkPath::Host
+    } else {
+        LinkPath::Reflexive
+    })
+}
+
 /// One WebRTC connection.
 pub(crate) struct Connection {
     peer_connection: Arc<dyn PeerConnection>,
@@ -371,6 +433,7 @@ pub(crate) struct Connection {
     /// The fingerprint in the other side's session description.
     expected: watch::Sender<Option<Fingerprint>>,
     reach: Reach,
+    ice_servers: IceServers,
     runtime: Arc<LinkRuntime>,
     closed: AtomicBool,
     /// The tasks of the four channels and of the state. They end with the connection.
@@ -409,15 +472,22 @@ impl Connection {
             .set_local_description(local)
             .await
             .map_err(negotiation("gather candidates"))?;
-        self.state
-            .subscribe()
-            .wait_for(|state| state.gathered)
-            .await
-            .map_err(|_| TransportError::Closed)?;
+        let mut states = self.state.subscribe();
+        let gathered = states.wait_for(|state| state.gathered);
+        if self.ice_servers.is_empty() {
+            gathered.await.map_err(|_| TransportError::Closed)?;
+        } else {
+            // What has not come by then is left out: no server holds a link up.
+            let deadline = Duration::from_millis(GATHER_DEADLINE_MS);
+            if let Ok(ended) = tokio::time::timeout(deadline, gathered).await {
+                ended.map_err(|_| TransportError::Closed)?;
+            }
+            self.ice_servers.judge(self.runtime.gathering());
+        }
         self.peer_connection
             .local_description()
             .await
-            .map(|description| description.sdp)
+            .map(|description| sdp::once_each(&description.sdp))
             .ok_or(TransportError::Closed)
     }
 

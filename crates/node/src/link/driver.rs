@@ -9,7 +9,7 @@
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use futures_util::StreamExt;
@@ -17,18 +17,19 @@ use futures_util::stream::FuturesUnordered;
 use overlane_core::lane::{
     CloseReason, PerLane, QuotaHint, SendError, Session, SessionEvent, SessionStatus,
 };
-use overlane_core::{Class, Did};
+use overlane_core::{Class, Coded, Did};
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::time::Instant;
 
 use super::count::Counted;
 use super::error::DownReason;
+use super::ice::LinkPath;
 use super::id::LinkId;
 use super::links::{ClockWitness, LinkEvent, Shared, Stopping};
 use super::queued::{Queued, Share};
 use super::registry::Handle;
-use super::transport::{Transport, TransportError, TransportEvent};
+use super::transport::{Ended, Transport, TransportError, TransportEvent};
 
 /// Transport events that are taken in a row before the session is asked what it wants.
 const EVENTS_AT_ONCE: usize = 64;
@@ -61,6 +62,8 @@ pub(super) struct Link {
     fate: Mutex<Option<DownReason>>,
     /// Nothing was heard of the other side for a while.
     disturbed: AtomicBool,
+    /// The way it took, once it is up.
+    path: OnceLock<LinkPath>,
     wake: Notify,
     epoch: Instant,
 }
@@ -85,6 +88,7 @@ impl Link {
             queued,
             fate: Mutex::new(None),
             disturbed: AtomicBool::new(false),
+            path: OnceLock::new(),
             wake: Notify::new(),
             epoch,
         }
@@ -113,6 +117,11 @@ impl Link {
     /// Whether nothing was heard of the other side for a while: what it takes may be lost.
     pub(super) fn is_disturbed(&self) -> bool {
         self.disturbed.load(Ordering::Relaxed)
+    }
+
+    /// The way it took, once it is up.
+    pub(super) fn path(&self) -> Option<LinkPath> {
+        self.path.get().copied()
     }
 
     pub(super) fn status(&self) -> SessionStatus {
@@ -427,6 +436,11 @@ impl Driver {
             }
             Some(TransportEvent::Disturbed(disturbed)) => {
                 self.link.disturbed.store(disturbed, Ordering::Relaxed);
+            }
+            Some(TransportEvent::Path(path)) => drop(self.link.path.set(path)),
+            Some(TransportEvent::Ended(ended @ Ended::Relayed)) => {
+                self.shared.count_refused(ended.code());
+                self.transport_over(ended.into());
             }
             Some(TransportEvent::Ended(ended)) => self.transport_over(ended.into()),
             None => self.transport_over(TransportError::Closed.into()),

@@ -16,6 +16,7 @@ use super::connection::WebRtc;
 use super::count::Held;
 use super::driver::{Link, lock};
 use super::error::{DownReason, LinkError};
+use super::ice::{IceServers, LinkPath};
 use super::id::LinkId;
 use super::queued::Queued;
 use super::registry::{Registry, Stage};
@@ -120,6 +121,8 @@ pub struct LinkStatus {
     pub byte_window: u32,
     /// Whether it gives way to another link, or was told to end.
     pub leaving: bool,
+    /// The way it took, once it is up.
+    pub path: Option<LinkPath>,
     /// Whether nothing was heard of the peer for a while: what the link takes may be lost.
     pub disturbed: bool,
     /// Lanes, credit and counters.
@@ -158,6 +161,12 @@ pub(super) enum Stopping {
 }
 
 impl Shared {
+    pub(super) fn count_refused(&self, code: &'static str) {
+        let mut refused = lock(&self.refused);
+        let count = refused.entry(code).or_default();
+        *count = count.saturating_add(1);
+    }
+
     pub(super) fn changed(&self) {
         self.changes.send_modify(|changes| *changes += 1);
     }
@@ -230,9 +239,12 @@ impl Links {
     }
 
     pub(crate) fn count_refused(&self, code: &'static str) {
-        let mut refused = lock(&self.shared.refused);
-        let count = refused.entry(code).or_default();
-        *count = count.saturating_add(1);
+        self.shared.count_refused(code);
+    }
+
+    /// The servers that help through NATs, and how each fared last.
+    pub fn ice_servers(&self) -> &IceServers {
+        &self.shared.config.connection.ice_servers
     }
 
     /// What links hold of the system.
@@ -308,6 +320,7 @@ impl Links {
             dialed_url: link.dialed_url.clone(),
             byte_window: link.byte_window,
             leaving: stage == Stage::Leaving,
+            path: link.path(),
             disturbed: link.is_disturbed(),
             session: link.status(),
         };

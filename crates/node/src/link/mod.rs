@@ -17,6 +17,7 @@ mod driver;
 mod error;
 mod handshake;
 pub mod http;
+pub mod ice;
 mod id;
 mod links;
 mod probe;

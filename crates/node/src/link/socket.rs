@@ -25,6 +25,7 @@ use webrtc::runtime::{
 };
 
 use super::count::{Counted, Held};
+use super::ice::{Gathering, RESOLVE_DEADLINE_MS};
 
 /// The receive buffer that every link socket asks for.
 pub const RECEIVE_BUFFER_WANTED_BYTES: usize = 4 * 1024 * 1024;
@@ -97,36 +98,51 @@ pub(crate) struct LinkRuntime {
     wanted_bytes: usize,
     granted_bytes: Arc<AtomicUsize>,
     far: FarEnd,
+    gathering: Gathering,
     #[cfg(test)]
     pub(crate) cable: Cable,
 }
 
-/// Where a connection's datagrams went last: of one that is up, the other end.
+/// Where a connection's datagrams went last: of one that is up, the other end, or a TURN server.
 #[derive(Debug, Default, Clone)]
-pub(super) struct FarEnd(Arc<Mutex<Option<SocketAddr>>>);
+pub(super) struct FarEnd {
+    last: Arc<Mutex<Option<SocketAddr>>>,
+    servers: Gathering,
+}
 
 impl FarEnd {
-    /// The address, once anything was sent.
+    /// The address, once anything was sent; none where a server stands between.
     pub(super) fn address(&self) -> Option<SocketAddr> {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        let last = *self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        last.filter(|address| !self.servers.is_server(*address))
     }
 
     fn sent_to(&self, address: SocketAddr) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(address);
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(address);
     }
 }
 
 impl LinkRuntime {
     pub(crate) fn new(held: Held, wanted_bytes: usize) -> Self {
+        let gathering = Gathering::default();
         Self {
             inner: TokioRuntime,
             held,
             wanted_bytes,
             granted_bytes: Arc::new(AtomicUsize::new(0)),
-            far: FarEnd::default(),
+            far: FarEnd {
+                last: Arc::default(),
+                servers: gathering.clone(),
+            },
+            gathering,
             #[cfg(test)]
             cable: Cable::default(),
         }
+    }
+
+    /// What is heard of the servers that help through NATs.
+    pub(super) fn gathering(&self) -> &Gathering {
+        &self.gathering
     }
 
     /// Where its datagrams go.
@@ -156,6 +172,7 @@ impl Runtime for LinkRuntime {
             inner: self.inner.wrap_udp_socket(socket)?,
             _counted: self.held.sockets.one(),
             far: self.far.clone(),
+            gathering: self.gathering.clone(),
             #[cfg(test)]
             cable: self.cable.clone(),
         }))
@@ -176,7 +193,14 @@ impl Runtime for LinkRuntime {
         &'a self,
         host: &'a str,
     ) -> Pin<Box<dyn Future<Output = io::Result<Vec<SocketAddr>>> + Send + 'a>> {
-        self.inner.resolve_host(host)
+        Box::pin(async move {
+            // The driver that waits for it does nothing else meanwhile.
+            let deadline = Duration::from_millis(RESOLVE_DEADLINE_MS);
+            let resolving = tokio::time::timeout(deadline, self.inner.resolve_host(host));
+            let addresses = resolving.await.map_err(|_| io::ErrorKind::TimedOut)??;
+            self.gathering.resolved(host, &addresses);
+            Ok(addresses)
+        })
     }
 
     fn now(&self) -> Instant {
@@ -210,8 +234,19 @@ struct LinkSocket {
     inner: Arc<dyn AsyncUdpSocket>,
     _counted: Counted,
     far: FarEnd,
+    gathering: Gathering,
     #[cfg(test)]
     cable: Cable,
+}
+
+impl LinkSocket {
+    fn heard(&self, received: &Poll<io::Result<usize>>, meta: &[RecvMeta]) {
+        if let Poll::Ready(Ok(count)) = received {
+            for datagram in meta.iter().take(*count) {
+                self.gathering.came_from(datagram.addr);
+            }
+        }
+    }
 }
 
 impl AsyncUdpSocket for LinkSocket {
@@ -238,11 +273,16 @@ impl AsyncUdpSocket for LinkSocket {
         loop {
             let received = self.inner.poll_recv(cx, bufs, meta);
             if !(self.cable.is_cut() && received.is_ready()) {
+                self.heard(&received, meta);
                 return received;
             }
         }
         #[cfg(not(test))]
-        self.inner.poll_recv(cx, bufs, meta)
+        {
+            let received = self.inner.poll_recv(cx, bufs, meta);
+            self.heard(&received, meta);
+            received
+        }
     }
 
     fn max_gso_segments(&self) -> usize {

@@ -11,6 +11,7 @@ use overlane_core::wire::bounds::FRAME_MAX_BYTES;
 use overlane_core::{Class, Coded, Fault};
 use tokio::sync::mpsc;
 
+use super::ice::LinkPath;
 use super::sdp::SdpError;
 
 /// What a channel holds unacknowledged before a send waits, in bytes.
@@ -99,6 +100,8 @@ pub enum TransportEvent {
     Open(Class),
     /// A whole message came.
     Message(Class, Vec<u8>),
+    /// The way that the connection took. Comes before any channel is open.
+    Path(LinkPath),
     /// Whether nothing was heard of the other side for a while. It may come back, or be gone.
     Disturbed(bool),
     /// The connection is over, and why.
@@ -120,6 +123,9 @@ pub enum Ended {
     /// The certificate is not the one whose fingerprint was signed.
     #[error("the other side's certificate is not the one that was signed for")]
     WrongCertificate,
+    /// It goes by way of a TURN server, and links are to be direct.
+    #[error("the link would be relayed by a TURN server, and links.require is \"direct\"")]
+    Relayed,
     /// The other side opened a channel that is none of the four.
     #[error("the other side opened a channel of its own")]
     ForeignChannel,
@@ -132,6 +138,7 @@ impl Coded for Ended {
             Self::Lost => "transport/lost",
             Self::Vanished => "transport/vanished",
             Self::WrongCertificate => "transport/wrong_certificate",
+            Self::Relayed => "transport/relayed",
             Self::ForeignChannel => "transport/foreign_channel",
         }
     }
@@ -139,6 +146,7 @@ impl Coded for Ended {
     fn fault(&self) -> Fault {
         match self {
             Self::Closed | Self::Lost | Self::Vanished => Fault::Unreachable,
+            Self::Relayed => Fault::RefusedByBound,
             Self::WrongCertificate | Self::ForeignChannel => Fault::PeerMisbehaved,
         }
     }

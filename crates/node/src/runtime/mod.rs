@@ -127,6 +127,7 @@ pub(crate) async fn start(builder: NodeBuilder) -> Result<Node, NodeError> {
 
     let link_config = LinkConfig {
         peers_max: builder.links_max,
+        connection: builder.connection,
         ..LinkConfig::default()
     };
     let (links, link_events) = Links::start(link_config, Arc::clone(&identity) as _);

@@ -4,6 +4,16 @@ use super::{Entry, NOTHING, THEIRS, entry};
 
 pub(super) const ENTRIES: &[Entry] = &[
     entry(
+        "ice/refused",
+        "A TURN server answered and relays nothing for this node. Links go on without it.",
+        "see username and credential under ice.servers in config.toml, and the server's log",
+    ),
+    entry(
+        "ice/unreachable",
+        "The name of a STUN or TURN server does not resolve, or nothing came from it in time. Links go on without it.",
+        "see its url under ice.servers in config.toml, and whether UDP gets there and back",
+    ),
+    entry(
         "lane/ended",
         "The link takes no more frames: it is closing, or closed.",
         "send again once it is linked: `{overlane} peer list`",
@@ -397,6 +407,11 @@ pub(super) const ENTRIES: &[Entry] = &[
         "transport/send_deadline",
         "The peer read nothing for too long.",
         "see whether it is stuck; the dial is repeated by itself",
+    ),
+    entry(
+        "transport/relayed",
+        "The link would go by way of a TURN server, and this node's links.require is \"direct\".",
+        "nothing needs doing: the peer is reached by way of other nodes; to allow it, links.require = \"any\"",
     ),
     entry(
         "transport/vanished",
