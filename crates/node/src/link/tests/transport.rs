@@ -13,6 +13,7 @@ use tokio::sync::mpsc;
 use super::must;
 use crate::link::connection::{CHECKS_PER_OFFER_MAX, Connection, ConnectionConfig, WebRtc};
 use crate::link::count::Held;
+use crate::link::ice::LinkPath;
 use crate::link::sdp::{self, Fingerprint, Reach, SDP_MAX_CANDIDATES, SdpError};
 use crate::link::socket::RECEIVE_BUFFER_UNTUNED_BYTES;
 use crate::link::transport::{
@@ -89,6 +90,8 @@ async fn introduced(config: &ConnectionConfig) -> (End, End) {
 async fn connected(config: &ConnectionConfig) -> (End, End) {
     let (mut a, mut b) = introduced(config).await;
     for end in [&mut a, &mut b] {
+        // Told before any channel is open, so that a policy on it holds for all of them.
+        assert_eq!(end.next().await, TransportEvent::Path(LinkPath::Host));
         let mut open = BTreeSet::new();
         while open.len() < Class::ALL.len() {
             match end.next().await {
