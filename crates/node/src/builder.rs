@@ -119,11 +119,14 @@ impl NodeBuilder {
         self
     }
 
-    /// STUN and TURN servers, which help links through NATs.
+    /// STUN servers, which help links through NATs.
     ///
     /// # Errors
-    /// [`IceServerError::TooMany`].
+    /// [`IceServerError::TooMany`]; [`IceServerError::Relay`] for a TURN server.
     pub fn ice_servers(mut self, servers: Vec<IceServer>) -> Result<Self, IceServerError> {
+        if let Some(relay) = servers.iter().find(|server| server.is_turn()) {
+            return Err(IceServerError::Relay(relay.url()));
+        }
         self.connection.ice_servers = IceServers::new(servers)?;
         Ok(self)
     }

@@ -71,7 +71,10 @@ fn cli_init_explains_every_key_of_the_configuration() {
         }
         explained = line.starts_with('#');
     }
-    assert_eq!(keys, ["network", "listen", "store", "peers", "log"]);
+    assert_eq!(
+        keys,
+        ["network", "listen", "store", "peers", "log", "require"]
+    );
 }
 
 #[test]

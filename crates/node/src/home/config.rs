@@ -228,13 +228,9 @@ log = "{log}"
 # by way of other nodes.
 require = "{require}"
 
-# STUN and TURN servers, which help links through NATs: {ICE_SERVERS_MAX} at most, asked over UDP.
+# STUN servers, which help links through NATs: {ICE_SERVERS_MAX} at most, asked over UDP.
 # [[ice.servers]]
 # url = "stun:stun.example:3478"
-# [[ice.servers]]
-# url = "turn:turn.example:3478"
-# username = "me"
-# credential = "secret"
 {servers}"#
         )
     }

@@ -54,6 +54,12 @@ pub enum IceServerError {
     /// A STUN server with one.
     #[error("\"{0}\" takes no username and no credential: a STUN server answers everybody")]
     Credential(String),
+    /// A TURN server: links by way of one do not come up yet.
+    #[error(
+        "\"{0}\": links by way of a TURN server are not made yet; name STUN servers, and nodes that \
+         cannot be linked to are reached by way of others"
+    )]
+    Relay(String),
     /// More than [`ICE_SERVERS_MAX`].
     #[error("{0} ICE servers; a node asks at most {ICE_SERVERS_MAX}")]
     TooMany(usize),

@@ -59,6 +59,11 @@ pub(super) const ENTRIES: &[Entry] = &[
         "end the other `{overlane} watch` first",
     ),
     entry(
+        "cli/ice_servers",
+        "A server under ice.servers in config.toml cannot be used.",
+        "name STUN servers as stun:HOST:PORT, three at most",
+    ),
+    entry(
         "cli/keep_too_large",
         "The signed bytes of a message that travels in chunks are not kept.",
         "send it without --keep; while its proof lives it can be sent anew",
