@@ -133,7 +133,7 @@ pub(super) fn route(home: &Home, did: String, output: &Output) -> Result<Done, F
             _ => "nobody nearer is known there: it ends".to_owned(),
         };
         format!("{}\n{end}", lines.join("\n"))
-            .trim_start()
+            .trim_start_matches('\n')
             .to_owned()
     })?;
     Ok(if route.end == "arrives" {

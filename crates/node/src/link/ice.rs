@@ -165,7 +165,7 @@ impl IceServerState {
     }
 
     /// The code of what is wrong, if anything is.
-    pub const fn code(self) -> Option<&'static str> {
+    pub const fn code(&self) -> Option<&'static str> {
         match self {
             Self::Unasked | Self::Works => None,
             Self::Unreachable => Some("ice/unreachable"),

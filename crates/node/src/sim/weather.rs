@@ -12,6 +12,8 @@ const CRASH_EVERY_MS: u64 = 240_000;
 const STALL_EVERY_MS: u64 = 120_000;
 const DISK_EVERY_MS: u64 = 360_000;
 const CLOCK_EVERY_MS: u64 = 300_000;
+/// How long after the end of the faults a process is ended whose disk still fails, or one begun that is down.
+const MEND_AFTER_MS: u64 = 1_000;
 /// How often the network changes.
 const LOSS_EVERY_MS: u64 = 45_000;
 const PARTITION_EVERY_MS: u64 = 90_000;
@@ -399,8 +401,8 @@ impl World<'_> {
         for (number, up) in failed {
             let life = self.life(number);
             match up {
-                true => self.after(1_000, Event::Weather(Weather::Mend(life))),
-                false => self.after(1_000, Event::Start(number)),
+                true => self.after(MEND_AFTER_MS, Event::Weather(Weather::Mend(life))),
+                false => self.after(MEND_AFTER_MS, Event::Start(number)),
             }
         }
     }
@@ -410,6 +412,8 @@ impl World<'_> {
         let since_heal_ms = self.now_ms.saturating_sub(self.config.minutes * 60_000);
         match self.phase {
             Phase::Faults | Phase::Over => {}
+            // Who is to be mended goes down first, and until then seems to be linked.
+            Phase::Healing if since_heal_ms <= MEND_AFTER_MS => {}
             Phase::Healing => {
                 let missing = self.missing();
                 if missing.is_empty() {
