@@ -57,6 +57,10 @@ where
     while open || !hands.desk.is_idle() {
         let due = hands.due();
         tokio::select! {
+            // What is done is done, also if its time ran out while nobody looked.
+            biased;
+            Some(done) = hands.tasks.join_next_with_id() => hands.handle_done(&done),
+            () = until(due) => hands.handle_timeout(),
             next = next(), if open => match next {
                 Some((stream, message, place)) => {
                     let now_ms = hands.now_ms();
@@ -64,8 +68,6 @@ where
                 }
                 None => open = false,
             },
-            Some(done) = hands.tasks.join_next_with_id() => hands.handle_done(&done),
-            () = until(due) => hands.handle_timeout(),
         }
         while let Some(work) = hands.desk.poll_work() {
             match work {

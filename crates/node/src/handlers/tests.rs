@@ -7,8 +7,8 @@ use super::*;
 use crate::messages::Taken;
 use crate::peer::PlaceId;
 
-/// Milliseconds that a handler of these tests may take.
-const SOON_MS: u64 = 100;
+/// Milliseconds that a handler may take where one is to be ended.
+const SOON_MS: u64 = 500;
 
 type Source = (StreamKey, &'static str, Place);
 
@@ -23,7 +23,10 @@ fn stream(origin: u8) -> StreamKey {
 
 /// Serves what is given, where "stuck" never returns and "broken" panics; the words that were handled,
 /// and how each place came free.
-async fn served(given: &[(u8, &'static str)]) -> (Vec<&'static str>, Vec<(PlaceId, Ended)>) {
+async fn served(
+    deadline_ms: u64,
+    given: &[(u8, &'static str)],
+) -> (Vec<&'static str>, Vec<(PlaceId, Ended)>) {
     let (taken_out, mut taken) = mpsc::unbounded_channel();
     let (given_out, messages) = mpsc::unbounded_channel::<Source>();
     for (number, &(origin, word)) in (0..).zip(given) {
@@ -34,7 +37,7 @@ async fn served(given: &[(u8, &'static str)]) -> (Vec<&'static str>, Vec<(PlaceI
     let (handled_out, mut handled) = mpsc::unbounded_channel();
     let messages = Mutex::new(messages);
     let next = || async { messages.lock().await.recv().await };
-    serve(SOON_MS, next, |word| {
+    serve(deadline_ms, next, |word| {
         let handled = handled_out.clone();
         async move {
             match word {
@@ -57,7 +60,7 @@ async fn served(given: &[(u8, &'static str)]) -> (Vec<&'static str>, Vec<(PlaceI
 
 #[tokio::test]
 async fn law_handler_deadline_a_stuck_handler_is_ended_and_its_place_comes_free_once() {
-    let (words, mut places) = served(&[(1, "stuck"), (1, "behind"), (2, "other")]).await;
+    let (words, mut places) = served(SOON_MS, &[(1, "stuck"), (1, "behind"), (2, "other")]).await;
     assert_eq!(words, ["other", "behind"]);
     assert_eq!(places.first(), Some(&(PlaceId(2), Ended::Taken)));
     places.sort_by_key(|(place, _)| *place);
@@ -68,7 +71,7 @@ async fn law_handler_deadline_a_stuck_handler_is_ended_and_its_place_comes_free_
 
 #[tokio::test]
 async fn a_handler_that_panics_is_counted_and_its_stream_goes_on() {
-    let (words, places) = served(&[(1, "broken"), (1, "behind")]).await;
+    let (words, places) = served(HANDLER_DEADLINE_MS, &[(1, "broken"), (1, "behind")]).await;
     assert_eq!(words, ["behind"]);
     let expected = [(PlaceId(0), Ended::Broke), (PlaceId(1), Ended::Taken)];
     assert_eq!(places, expected);
