@@ -58,13 +58,9 @@ const fn counter(
     help: &'static str,
     values: fn(&Sample) -> Vec<Value>,
 ) -> Family {
-    let kind = Kind::Counter;
     Family {
-        name,
-        kind,
-        labels,
-        help,
-        values,
+        kind: Kind::Counter,
+        ..gauge(name, labels, help, values)
     }
 }
 
@@ -74,10 +70,9 @@ const fn gauge(
     help: &'static str,
     values: fn(&Sample) -> Vec<Value>,
 ) -> Family {
-    let kind = Kind::Gauge;
     Family {
         name,
-        kind,
+        kind: Kind::Gauge,
         labels,
         help,
         values,

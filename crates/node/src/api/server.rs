@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use axum::extract::rejection::JsonRejection;
 use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::http::StatusCode;
 use axum::http::header::{CONTENT_TYPE, HOST};
 use axum::http::uri::Authority;
 use axum::middleware::{self, Next};
@@ -177,7 +178,10 @@ async fn status(State(daemon): Shared) -> Answer<StatusReport> {
 async fn metrics(State(daemon): Shared) -> Result<Response, ApiError> {
     let status = daemon.status().await?;
     let bounds = daemon.bounds().await?;
-    let text = metrics_text(status, bounds).unwrap_or_default();
+    // An empty text would say that there is nothing to tell.
+    let Ok(text) = metrics_text(status, bounds) else {
+        return Ok(StatusCode::INTERNAL_SERVER_ERROR.into_response());
+    };
     Ok(([(CONTENT_TYPE, METRICS_CONTENT_TYPE)], text).into_response())
 }
 
