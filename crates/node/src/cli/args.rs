@@ -145,6 +145,14 @@ pub(super) enum Command {
     /// Say what an error code means, and what to do; without one, all of them
     #[command(after_help = "Example: overlane explain replay/fork")]
     Explain(Explain),
+    /// Print what a shell completes this program's commands by
+    #[command(
+        after_help = "Example: overlane completions bash >~/.local/share/bash-completion/completions/overlane"
+    )]
+    Completions(Completions),
+    /// Write the manual pages of this program and of each of its commands
+    #[command(after_help = "Example: overlane man ~/.local/share/man/man1")]
+    Man(Manual),
     /// Three nodes in one process show every verdict over real WebRTC on loopback
     #[command(after_help = "Example: overlane demo --json")]
     Demo,
@@ -215,6 +223,21 @@ pub(super) struct Init {
     /// How the replay records are kept [default: journal]
     #[arg(long, value_name = "KIND", value_parser = store_kind())]
     pub(super) store: Option<StoreKind>,
+    /// Leave an account that is there already as it is, and end well
+    #[arg(long)]
+    pub(super) if_missing: bool,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Completions {
+    /// The shell
+    pub(super) shell: clap_complete::Shell,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Manual {
+    /// The folder; it is made if it is not there
+    pub(super) dir: PathBuf,
 }
 
 #[derive(Debug, Args)]

@@ -27,6 +27,9 @@ pub(super) fn init(home: &Home, init: &Init, output: &Output) -> Result<Done, Fa
         store: init.store.unwrap_or(default.store),
         ..default
     };
+    if init.if_missing && home.is_initialised()? {
+        return id(home, output);
+    }
     let account = new_account()?;
     home.init(&account, &config)?;
     // What counts is what the next command will read.

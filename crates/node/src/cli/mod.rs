@@ -10,11 +10,13 @@ mod identity;
 mod metrics;
 mod output;
 mod overlay;
+mod pages;
 mod peers;
 mod refs;
 mod replay;
 mod run;
 mod send;
+mod service;
 mod share;
 #[cfg(feature = "sim")]
 mod sim;
@@ -56,6 +58,8 @@ fn run(Cli { global, command }: Cli) -> ExitCode {
         Command::Sim(asked) => return output.end(sim::sim(asked, &output)),
         Command::Metrics(asked) if asked.page => return output.end(metrics::page(&output)),
         Command::Explain(asked) => return output.end(explain::explain(asked, &output)),
+        Command::Completions(asked) => return output.end(pages::completions(asked, &output)),
+        Command::Man(asked) => return output.end(pages::manual(asked, &output)),
         Command::Replay(Replay::Forks(Forks {
             check: Some(CheckForks::Verify { file }),
             ..
@@ -94,6 +98,8 @@ fn run(Cli { global, command }: Cli) -> ExitCode {
         Command::Metrics(asked) => metrics::metrics(&home, &asked, &output),
         Command::Bounds => bounds::bounds(&home, &output),
         Command::Explain(asked) => explain::explain(&asked, &output),
+        Command::Completions(asked) => pages::completions(&asked, &output),
+        Command::Man(asked) => pages::manual(&asked, &output),
         Command::Demo => demo::demo(&output),
         #[cfg(feature = "sim")]
         Command::Sim(asked) => sim::sim(&asked, &output),

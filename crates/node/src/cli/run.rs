@@ -18,6 +18,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 use super::args::Run;
 use super::no_runtime;
 use super::output::{Done, Failure, Output};
+use super::service::Told;
 
 /// What a daemon says once it is up.
 #[derive(Serialize)]
@@ -116,9 +117,11 @@ async fn daemon(
     let told = output.answer(&up, |up| up.in_words(output));
     let mut broken = false;
     if told.is_ok() {
+        let manager = Told::up();
         tokio::select! {
             () = stop.asked() => {}
             () = node.ended() => broken = true,
+            () = manager.alive(&node) => {}
         }
     }
     tokio::select! {

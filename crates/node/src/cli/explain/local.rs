@@ -74,6 +74,11 @@ pub(super) const ENTRIES: &[Entry] = &[
         NOTHING,
     ),
     entry(
+        "cli/man",
+        "The manual pages cannot be written.",
+        "name a folder that may be written to: `{overlane} man ~/.local/share/man/man1`",
+    ),
+    entry(
         "cli/metrics_listen",
         "`run --metrics` cannot listen at its address.",
         "end what listens there, or name another port: `{overlane} run --metrics 127.0.0.1:9465`",
