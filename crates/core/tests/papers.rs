@@ -265,6 +265,8 @@ fn the_page_tells_every_bound_as_it_is() {
                 CONNECT_MS,
                 PREDECESSOR_DIALS_MS,
                 DECLINE_CODE_MAX_BYTES,
+                ACCOUNT_TOLD_MAX_BYTES,
+                CARD_TOLD_MAX_BYTES,
                 LATE_MAX,
             ],
         ),

@@ -22,12 +22,13 @@ use overlane_core::mail::{
 };
 use overlane_core::replay::spent_ms;
 use overlane_core::seal::{
-    CardSubject, ContactCard, SEALED_NAMESPACE, SealContext, SealError, SealingKey, SealingSecret,
-    open, seal,
+    CardSubject, ContactCard, SEALED_NAMESPACE, SEALED_OVERHEAD_BYTES, SealContext, SealError,
+    SealingKey, SealingSecret, is_sealed, open, seal, seal_data, sealed_bytes,
 };
 use overlane_core::transaction::{
-    Draft, Message, Namespace, PROOF_TTL_DEFAULT_MS, Payload, RelayFields, Transaction,
+    Data, Draft, Message, Namespace, PROOF_TTL_DEFAULT_MS, Payload, RelayFields, Transaction,
 };
+use overlane_core::wire::bounds::MESSAGE_MAX_BYTES;
 use overlane_core::wire::cbor::{from_slice, to_vec};
 use overlane_core::{Class, Coded, Did, NetworkId, TransactionDigest, TxId};
 use proptest::prelude::*;
@@ -149,8 +150,51 @@ fn law_any_changed_byte_of_a_sealed_message_is_refused() {
     let chat = Namespace::new("chat").unwrap();
     let refused = seal(&weak, &context(1, 2), chat, b"x", secret(9));
     assert_eq!(refused.unwrap_err().code(), "seal/weak_key");
-    let large = seal(&two.key(), &context(1, 2), chat, &[0; 64_000], secret(9));
+    let body = vec![0; MESSAGE_MAX_BYTES - SEALED_OVERHEAD_BYTES];
+    let large = seal(&two.key(), &context(1, 2), chat, &body, secret(9));
     assert_eq!(large.unwrap_err().code(), "seal/too_large");
+}
+
+/// A sender counts a message's bytes before it is sealed; and what is carried in chunks is sealed whole.
+#[test]
+fn law_the_size_of_a_sealed_message_is_known_before_it_is_sealed() {
+    let two = SealingSecret::of_account(&account(2)).unwrap();
+    let namespace = Namespace::new("chat").unwrap();
+    for plain in (0..300).chain(65_400..65_560).chain([200_000]) {
+        let body = vec![0x5a; plain];
+        let message = Message::Application {
+            namespace,
+            body: &body,
+        };
+        let message = Data::parse_large(to_vec(&message)).unwrap();
+        let sealed = seal_data(&two.key(), &context(1, 2), &message, secret(9)).unwrap();
+        let bytes = sealed.as_bytes().len();
+        assert_eq!(bytes, sealed_bytes(message.as_bytes().len()));
+        assert!(bytes <= message.as_bytes().len() + SEALED_OVERHEAD_BYTES);
+        assert!(is_sealed(&sealed.message()));
+        let opened = open(&two, &context(1, 2), sealed.message().body()).unwrap();
+        assert_eq!(opened, message);
+    }
+}
+
+#[test]
+fn law_only_an_applications_message_is_sealed_and_once() {
+    let two = SealingSecret::of_account(&account(2)).unwrap();
+    let once = sealed(1, 2, b"x");
+    let namespace = Namespace::new(SEALED_NAMESPACE).unwrap();
+    let twice = Message::Application {
+        namespace,
+        body: &once,
+    };
+    for message in [Message::Control(b"x"), Message::E2e(b"x"), twice] {
+        let data = Data::parse(to_vec(&message)).unwrap();
+        let refused = seal_data(&two.key(), &context(1, 2), &data, secret(9)).unwrap_err();
+        assert_eq!(refused.code(), "seal/not_a_message");
+    }
+    // One that does so all the same is refused by who opens it.
+    let nested = seal(&two.key(), &context(1, 2), namespace, &once, secret(9)).unwrap();
+    let refused = open(&two, &context(1, 2), &nested).unwrap_err();
+    assert_eq!(refused.code(), "seal/not_a_message");
 }
 
 #[test]
@@ -163,7 +207,16 @@ fn law_an_account_is_sealed_to_by_its_own_key_or_by_its_card() {
     let other = Account::secp256k1(secret(1)).unwrap();
     assert!(SealingKey::of_account(other.key()).is_none());
     assert!(SealingSecret::of_account(&other).is_none());
-    let kept = SealingSecret::from_seed(secret(4));
+    let kept = SealingSecret::for_account(&other).unwrap();
+    assert_eq!(
+        SealingSecret::for_account(&other).unwrap().key(),
+        kept.key()
+    );
+    let its_own = SealingSecret::for_account(&account(2)).unwrap();
+    assert_eq!(
+        SealingKey::of_account(account(2).key()),
+        Some(its_own.key())
+    );
     let life = Life {
         issued_ms: T0_MS,
         ttl_ms: 60_000,
@@ -238,7 +291,7 @@ fn mail_that_is_not_sealed_application_data_is_not_held() {
         let payload = payload(1, 2, message, T0_MS).verify(&at(T0_MS)).unwrap();
         assert_eq!(hold(payload).code(), code);
     }
-    let bound = MAIL_DATA_MAX_BYTES - overlane_core::seal::SEALED_OVERHEAD_BYTES - 16;
+    let bound = MAIL_DATA_MAX_BYTES - SEALED_OVERHEAD_BYTES - 16;
     Mail::hold(mail_payload(&vec![0; bound]), &signer(3), T0_MS, 1_000).unwrap();
     let larger = hold(mail_payload(&vec![0; MAIL_DATA_MAX_BYTES]));
     assert_eq!(larger.code(), "mail/too_large");

@@ -13,6 +13,9 @@ use zeroize::Zeroizing;
 /// Domain of the hash that places an account on the ring.
 const DID_DOMAIN: &str = "overlane did";
 
+/// Domain of the secret that an account which is not Ed25519 opens sealed messages with.
+const SEALING_DOMAIN: &str = "overlane sealing secret";
+
 /// The longest account signature: a secp256k1 signature in DER.
 pub(super) const ACCOUNT_SIGNATURE_MAX_BYTES: usize = 72;
 
@@ -116,6 +119,12 @@ impl Account {
         let seed = Zeroizing::new(<[u8; 32]>::try_from(secret.as_ref()).ok()?);
         let key = ed25519_dalek::SigningKey::from_bytes(&seed);
         Some(Zeroizing::new(key.to_scalar_bytes()))
+    }
+
+    /// Of what an account of another kind makes its sealing key: bytes that its secret alone gives.
+    pub(crate) fn sealing_seed(&self) -> Result<Zeroizing<[u8; 32]>, KeyError> {
+        let secret = self.to_protobuf()?;
+        Ok(Zeroizing::new(blake3::derive_key(SEALING_DOMAIN, &secret)))
     }
 
     pub(super) fn sign(&self, transcript: &[u8; 32]) -> Result<Vec<u8>, KeyError> {

@@ -57,6 +57,11 @@ impl<T: Checked> Verified<T> {
         &self.facts
     }
 
+    /// The same, for what is learnt later of a value that passed.
+    pub(crate) fn facts_mut(&mut self) -> &mut T::Facts {
+        &mut self.facts
+    }
+
     /// The value, no longer proven.
     pub fn into_inner(self) -> T {
         self.value

@@ -78,6 +78,11 @@ impl<T> Admitted<T> {
         &self.item
     }
 
+    /// The transaction, for what is done to it without changing what was admitted.
+    pub(crate) const fn item_mut(&mut self) -> &mut T {
+        &mut self.item
+    }
+
     /// The transaction, for its handler.
     pub fn into_item(self) -> T {
         self.item

@@ -70,6 +70,12 @@ pub const PREDECESSOR_DIALS_MS: u64 = 10_000;
 /// The longest code of a declined offer, in bytes.
 pub const DECLINE_CODE_MAX_BYTES: usize = 64;
 
+/// The longest account key in an answer about one, in bytes: libp2p's protobuf form.
+pub const ACCOUNT_TOLD_MAX_BYTES: usize = 64;
+
+/// The longest contact card in an answer about an account, in bytes.
+pub const CARD_TOLD_MAX_BYTES: usize = 512;
+
 /// Answers that nobody waits for are refused; those to this node's latest requests that were given
 /// up are only late. So many are told apart.
 pub const LATE_MAX: usize = 64;

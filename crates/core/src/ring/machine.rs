@@ -266,8 +266,11 @@ impl Ring {
                 return Ok(());
             }
             RingMessage::Leave { successors, .. } => return self.left(from, &successors, now_ms),
-            // Who carries messages knows whether that one was sent; who makes links answers offers.
-            RingMessage::Unreachable { .. } | RingMessage::Offer { .. } => return Ok(()),
+            // Who carries messages knows whether that one was sent; who makes links answers offers; who
+            // seals knows keys.
+            RingMessage::Unreachable { .. }
+            | RingMessage::Offer { .. }
+            | RingMessage::KeyOf { .. } => return Ok(()),
             answer => return self.answered(from, answer, now_ms),
         };
         self.reply(from, via, answer);
@@ -346,6 +349,17 @@ impl Ring {
         Ok(id)
     }
 
+    /// Asks `to` what is sealed to for `account`.
+    ///
+    /// # Errors
+    /// [`RingError::TooManyRequests`].
+    pub fn ask_key(&mut self, to: Did, account: Did, now_ms: u64) -> Result<RequestId, RingError> {
+        let id = self.draw()?;
+        let message = RingMessage::KeyOf { id, account };
+        self.ask(id, to, Purpose::User, message, now_ms);
+        Ok(id)
+    }
+
     /// Asks each hop for the way that messages to `destination` take.
     ///
     /// # Errors
@@ -376,6 +390,17 @@ impl Ring {
             Err(code) => RingMessage::Decline { id, code },
         };
         self.reply(to, via, message);
+    }
+
+    /// Answers what is sealed to for an account.
+    pub fn answer_key(
+        &mut self,
+        to: Did,
+        via: Option<Did>,
+        id: RequestId,
+        (account, card): (Option<Vec<u8>>, Option<Vec<u8>>),
+    ) {
+        self.reply(to, via, RingMessage::Key { id, account, card });
     }
 
     /// Leaves the ring: tells both neighbours, and does nothing more by itself.
@@ -575,6 +600,9 @@ impl Ring {
             }
             (Purpose::User, RingMessage::Answer { answer, .. }) => {
                 self.done(id, Ok(RingAnswer::Answered(answer)));
+            }
+            (Purpose::User, RingMessage::Key { account, card, .. }) => {
+                self.done(id, Ok(RingAnswer::Key { account, card }));
             }
             (Purpose::User, RingMessage::Decline { code, .. }) => {
                 self.done(id, Err(RingError::Declined { by: from, code }));

@@ -3,11 +3,13 @@
 //! A request carries a number of the asker's, and its answer the same number; an answer counts only if
 //! the node that was asked signed it and its request is open. Source: protocol decision 7.
 
-use super::bounds::{DECLINE_CODE_MAX_BYTES, SUCCESSORS_KEPT};
+use super::bounds::{
+    ACCOUNT_TOLD_MAX_BYTES, CARD_TOLD_MAX_BYTES, DECLINE_CODE_MAX_BYTES, SUCCESSORS_KEPT,
+};
 use crate::fault::{Coded, Fault};
 use crate::ids::{Did, TransactionDigest};
 use crate::wire::bounds::SIGNAL_MAX_BYTES;
-use crate::wire::cbor::{CborError, CborReason, Decode, Encode, Reader, Writer, from_slice};
+use crate::wire::cbor::{CborError, CborReason, Decode, Encode, Kind, Reader, Writer, from_slice};
 
 /// What a control message of the ring begins with. Any other is the application's.
 pub const RING_MARKER: [u8; 4] = *b"OvRg";
@@ -125,6 +127,22 @@ pub enum RingMessage {
         /// Why.
         why: WhyUnreachable,
     },
+    /// What is sealed to, for this account?
+    KeyOf {
+        /// The request.
+        id: RequestId,
+        /// The account.
+        account: Did,
+    },
+    /// As far as I know, this. Whoever says it, a key counts by its hash, and a card by its signature.
+    Key {
+        /// The request.
+        id: RequestId,
+        /// The account's public key, in libp2p's protobuf form.
+        account: Option<Vec<u8>>,
+        /// Its contact card, where the key says no sealing key.
+        card: Option<Vec<u8>>,
+    },
 }
 
 /// Why a message does not reach its destination.
@@ -186,7 +204,8 @@ impl RingMessage {
             | Self::Pong { id, .. }
             | Self::There { id, .. }
             | Self::Answer { id, .. }
-            | Self::Decline { id, .. } => Some(*id),
+            | Self::Decline { id, .. }
+            | Self::Key { id, .. } => Some(*id),
             _ => None,
         }
     }
@@ -198,7 +217,8 @@ impl RingMessage {
             | Self::Find { id, .. }
             | Self::Ping { id }
             | Self::Where { id, .. }
-            | Self::Offer { id, .. } => Some(*id),
+            | Self::Offer { id, .. }
+            | Self::KeyOf { id, .. } => Some(*id),
             _ => None,
         }
     }
@@ -221,6 +241,8 @@ impl RingMessage {
             Self::Answer { .. } => "answer",
             Self::Decline { .. } => "decline",
             Self::Unreachable { .. } => "unreachable",
+            Self::KeyOf { .. } => "key_of",
+            Self::Key { .. } => "key",
         }
     }
 }
@@ -314,6 +336,13 @@ impl Encode for RingMessage {
                 .value(digest)
                 .value(destination)
                 .value(why),
+            Self::KeyOf { id, account } => w.array(3).uint(15).value(id).value(account),
+            Self::Key { id, account, card } => {
+                w.array(4).uint(16).value(id);
+                told(w, account.as_deref());
+                told(w, card.as_deref());
+                w
+            }
         };
     }
 }
@@ -326,8 +355,8 @@ impl<'a> Decode<'a> for RingMessage {
         let wanted = match tag {
             2 => 1,
             0 | 7 => 2,
-            3 | 4 | 6 | 8 | 11..=13 => 3,
-            1 | 5 | 9 | 10 | 14 => 4,
+            3 | 4 | 6 | 8 | 11..=13 | 15 => 3,
+            1 | 5 | 9 | 10 | 14 | 16 => 4,
             _ => return Err(Reader::invalid(at, "kind of ring message")),
         };
         if found != wanted {
@@ -386,13 +415,41 @@ impl<'a> Decode<'a> for RingMessage {
                 id: r.value()?,
                 code: code(r)?,
             },
-            _ => Self::Unreachable {
+            14 => Self::Unreachable {
                 digest: r.value()?,
                 destination: r.value()?,
                 why: r.value()?,
             },
+            15 => Self::KeyOf {
+                id: r.value()?,
+                account: r.value()?,
+            },
+            _ => Self::Key {
+                id: r.value()?,
+                account: read_told(r, ACCOUNT_TOLD_MAX_BYTES)?,
+                card: read_told(r, CARD_TOLD_MAX_BYTES)?,
+            },
         })
     }
+}
+
+fn told(writer: &mut Writer, bytes: Option<&[u8]>) {
+    match bytes {
+        Some(bytes) => writer.bytes(bytes),
+        None => writer.null(),
+    };
+}
+
+/// Bytes whose own form is judged where they are used, or null.
+fn read_told(reader: &mut Reader<'_>, bound: usize) -> Result<Option<Vec<u8>>, CborError> {
+    if reader.peek()? == Kind::Null {
+        reader.null()?;
+        return Ok(None);
+    }
+    let at = reader.at();
+    let bytes = reader.bytes()?;
+    within(at, bytes.len(), bound)?;
+    Ok(Some(bytes.to_vec()))
 }
 
 /// An offer's or an answer's bytes, whose own form is judged where they are used.

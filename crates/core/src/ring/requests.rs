@@ -25,6 +25,13 @@ pub enum RingAnswer {
     Answered(Vec<u8>),
     /// The way that messages take.
     Path(Path),
+    /// What it says of an account; nothing of it is checked.
+    Key {
+        /// The account's public key, in libp2p's protobuf form.
+        account: Option<Vec<u8>>,
+        /// Its contact card.
+        card: Option<Vec<u8>>,
+    },
 }
 
 /// What a request is for.
@@ -40,7 +47,7 @@ pub(super) enum Purpose {
     Lookup(Lookup),
     /// A step of a trace.
     Trace(Trace),
-    /// The user's: a ping or an offer.
+    /// The user's: a ping, an offer, a question for a key.
     User,
 }
 

@@ -15,11 +15,11 @@ pub enum SealError {
     /// It does not open: sealed to another key, for another network or origin, or changed on the way.
     #[error("the message does not open with this key for its network, origin and destination")]
     DoesNotOpen,
-    /// What was inside is no application message.
-    #[error("what was sealed is no application message: {0}")]
+    /// What is inside, or was to be, is no application message, or one that is sealed itself.
+    #[error("what is sealed is no application message: {0}")]
     NotAMessage(CborError),
-    /// Too large for a transaction once sealed.
-    #[error("a sealed message of {size_bytes} bytes; at most {bound_bytes} fit a transaction")]
+    /// Too large for a message once sealed.
+    #[error("a sealed message of {size_bytes} bytes; at most {bound_bytes} are sent")]
     TooLarge {
         /// Its size once sealed.
         size_bytes: usize,

@@ -1,7 +1,7 @@
 //! X25519 keys that things are sealed to, and where they come from.
 
 use super::error::SealError;
-use crate::identity::{Account, AccountKey};
+use crate::identity::{Account, AccountKey, KeyError};
 use crate::wire::cbor::{CborError, Decode, Encode, Reader, Writer};
 use hpke::kem::{Kem, X25519HkdfSha256};
 use hpke::{Deserializable, Serializable};
@@ -53,6 +53,18 @@ impl SealingSecret {
         let scalar = account.x25519_scalar()?;
         let secret = Deserializable::from_bytes(scalar.as_slice()).ok()?;
         Some(Self::new(secret))
+    }
+
+    /// What opens things sealed to this account: the X25519 form of an Ed25519 one, and otherwise a
+    /// secret derived of the account's own, whose public half its contact card says.
+    ///
+    /// # Errors
+    /// None for the kinds an account has; the library's refusal otherwise.
+    pub fn for_account(account: &Account) -> Result<Self, KeyError> {
+        match Self::of_account(account) {
+            Some(secret) => Ok(secret),
+            None => account.sealing_seed().map(Self::from_seed),
+        }
     }
 
     /// The public half.

@@ -13,6 +13,7 @@
 //! Whoever learns the recipient's secret later reads what was sealed to it before: sessions with
 //! forward secrecy are another thing. Source: protocol decision 8 (sealing).
 
+mod admitted;
 mod card;
 mod direct;
 mod error;
@@ -21,6 +22,7 @@ mod key;
 pub use card::{CARD_TTL_MAX_MS, CardSubject, ContactCard};
 pub use direct::{
     SEALED_NAMESPACE, SEALED_OVERHEAD_BYTES, SealContext, SealedMessage, is_sealed, open, seal,
+    seal_data, sealed_bytes,
 };
 pub use error::SealError;
 pub use key::{SealingKey, SealingSecret};

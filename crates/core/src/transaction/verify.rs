@@ -1,7 +1,7 @@
 //! What verification of a payload establishes.
 
 use super::chunk::ChunkHead;
-use super::data::Message;
+use super::data::{Data, Message};
 use super::error::{Role, VerifyError};
 use super::header::SignedHeader;
 use super::payload::{HopSubject, Payload};
@@ -17,6 +17,8 @@ pub struct PayloadFacts {
     digest: TransactionDigest,
     origin: Arc<Verified<Delegation>>,
     hop: Arc<Verified<Delegation>>,
+    /// What a sealed message says, once it was opened.
+    opened: Option<Arc<Data>>,
 }
 
 impl Payload {
@@ -66,6 +68,7 @@ impl Checked for Payload {
             digest,
             origin,
             hop,
+            opened: None,
         })
     }
 }
@@ -107,9 +110,20 @@ impl Verified<Payload> {
         self.transaction.data().chunk()
     }
 
-    /// What it says.
+    /// What it says: of a sealed message that was opened
+    /// ([`Admitted::open`](crate::replay::Admitted::open)), what was inside.
     pub fn message(&self) -> Message<'_> {
-        self.transaction.data().message()
+        let opened = self.facts().opened.as_deref();
+        opened.unwrap_or(self.transaction.data()).message()
+    }
+
+    /// Whether it was sealed and is open.
+    pub fn is_open(&self) -> bool {
+        self.facts().opened.is_some()
+    }
+
+    pub(crate) fn set_open(&mut self, message: Data) {
+        self.facts_mut().opened = Some(Arc::new(message));
     }
 
     /// The last instant at which it can be verified: of its proof or its delegation, the earlier.

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use super::*;
+use hpke::single_shot_seal_with_rng;
 
 /// `name value` lines, the values in hexadecimal.
 const VECTOR: &str = include_str!("../../../tests/data/rfc9180_a_2_1.txt");
@@ -34,6 +35,23 @@ fn golden_hpke_of_rfc_9180() {
         .unwrap();
     assert_eq!(enc.to_bytes().as_slice(), of("enc"));
     assert_eq!(ciphertext, of("ct"));
+    // A sealed message is that, without associated data.
+    let (enc, ciphertext) =
+        single_shot_seal_with_rng::<ChaCha20Poly1305, HkdfSha256, X25519HkdfSha256>(
+            &OpModeS::Base,
+            &secret.key().public().unwrap(),
+            &of("info"),
+            &of("pt"),
+            &[],
+            &mut Seed(seed("ikmE")),
+        )
+        .unwrap();
+    let sealed = seal_bytes(&secret.key(), &of("info"), &of("pt"), seed("ikmE")).unwrap();
+    let message = SealedMessage::parse(&sealed).unwrap();
+    assert_eq!(message.enc, enc.to_bytes().as_slice());
+    assert_eq!(message.ciphertext, ciphertext);
+    let opened = open_bytes(&secret, &of("info"), &sealed);
+    assert_eq!(opened.unwrap(), of("pt"));
 }
 
 /// RFC 7748: what is done to a scalar before it is used.

@@ -50,6 +50,11 @@ impl Writer {
         self
     }
 
+    /// The head of a byte string; so many bytes must follow.
+    pub(crate) fn bytes_head(&mut self, length: usize) -> &mut Self {
+        self.counted(2, length as u64)
+    }
+
     /// A text string.
     pub fn text(&mut self, value: &str) -> &mut Self {
         self.head(Header::Text(Some(value.len())));

@@ -76,12 +76,12 @@ pub(super) const ENTRIES: &[Entry] = &[
     ),
     entry(
         "seal/not_a_message",
-        "What was sealed is no application message.",
+        "What is sealed is no application message, or one that is sealed itself.",
         THEIRS,
     ),
     entry(
         "seal/too_large",
-        "A message does not fit a transaction once it is sealed.",
+        "A message is larger than what is sent once it is sealed.",
         "the message names the bound; send less at once",
     ),
     entry(
