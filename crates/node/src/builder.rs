@@ -8,11 +8,12 @@ use overlane_core::store::RecordStore;
 use overlane_core::transaction::Namespace;
 use overlane_relay::refs::store::Store;
 
+use crate::Limits;
 use crate::error::NodeError;
 use crate::link::connection::ConnectionConfig;
 use crate::link::ice::{IceServer, IceServerError, IceServers};
+use crate::link::ports::Ports;
 use crate::node::Node;
-use crate::peer::LINKS_DEFAULT_MAX;
 use crate::runtime::{self, AnyStore};
 
 /// Collects what a node is made of; [`spawn`](Self::spawn) starts it.
@@ -26,7 +27,7 @@ pub struct NodeBuilder {
     pub(crate) peers: Vec<String>,
     pub(crate) delegation_ttl_ms: u64,
     pub(crate) delegating: Vec<String>,
-    pub(crate) links_max: usize,
+    pub(crate) limits: Limits,
     pub(crate) connection: ConnectionConfig,
 }
 
@@ -41,7 +42,7 @@ impl NodeBuilder {
             peers: Vec::new(),
             delegation_ttl_ms: overlane_core::identity::DELEGATION_TTL_DEFAULT_MS,
             delegating: Vec::new(),
-            links_max: LINKS_DEFAULT_MAX,
+            limits: Limits::default(),
             connection: ConnectionConfig::default(),
         }
     }
@@ -99,10 +100,23 @@ impl NodeBuilder {
         self
     }
 
-    /// Is linked to so many peers at once at most, [`LINKS_DEFAULT_MAX`] unless told otherwise; the others
-    /// are reached through these.
+    /// Is linked to so many peers at once at most,
+    /// [`LINKS_DEFAULT_MAX`](crate::peer::LINKS_DEFAULT_MAX) unless told otherwise; the others are
+    /// reached through these.
     pub fn links_max(mut self, links_max: usize) -> Self {
-        self.links_max = links_max;
+        self.limits.links_max = links_max;
+        self
+    }
+
+    /// Keeps within these bounds.
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// The UDP ports that links are bound to; any that the system gives unless told otherwise.
+    pub fn links_ports(mut self, ports: Ports) -> Self {
+        self.connection.ports = ports;
         self
     }
 

@@ -12,7 +12,7 @@ use crate::builder::NodeBuilder;
 use crate::error::NodeError;
 use crate::link::{LinkError, LinkId, LinkStatus, Links};
 use crate::messages::Messages;
-use crate::peer::{Counters, Event, Peer};
+use crate::peer::{Counters, Event, Peer, bounds};
 use crate::places::Places;
 use crate::refs::Shared as SharedRefs;
 use crate::runtime::{Clock, Command, Identity, LinksUp, Posted, Supervisor};
@@ -230,7 +230,10 @@ impl Node {
                 .collect(),
             offers_refused: parts.links.offers_refused(),
             replay: seen.replay,
-            bounds: seen.bounds,
+            bounds: {
+                let queued = bounds::queued(parts.links.queued_levels());
+                seen.bounds.into_iter().chain([queued]).collect()
+            },
         })
     }
 
@@ -338,7 +341,7 @@ impl Seen {
             pending_sends: peer.pending_sends(),
             counters: peer.counters().clone(),
             replay: *peer.engine().counters(),
-            bounds: peer.engine().bounds().collect(),
+            bounds: peer.engine().bounds().chain(peer.bounds()).collect(),
         }
     }
 }

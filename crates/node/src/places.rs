@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use overlane_core::Did;
 use tokio::sync::oneshot;
 
-use crate::peer::{PENDING_SENDS_MAX, PENDING_SENDS_MAX_BYTES, Shares};
+use crate::peer::{PENDING_SENDS_MAX, Shares};
 
 /// The places of all sends.
 #[derive(Debug)]
@@ -42,10 +42,10 @@ pub(crate) struct Place {
 }
 
 impl Places {
-    /// As many places as a peer has.
-    pub(crate) fn new() -> Arc<Self> {
+    /// As many places as a peer has, and so many bytes.
+    pub(crate) fn new(max_bytes: u64) -> Arc<Self> {
         let state = State {
-            shares: Shares::new(PENDING_SENDS_MAX, PENDING_SENDS_MAX_BYTES),
+            shares: Shares::new(PENDING_SENDS_MAX, max_bytes),
             waiting: BTreeMap::new(),
             last: None,
         };
@@ -151,6 +151,7 @@ mod tests {
     use std::task::{Context, Poll, Waker};
 
     use super::*;
+    use crate::peer::PENDING_SENDS_MAX_BYTES;
 
     fn poll<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
         future.poll(&mut Context::from_waker(Waker::noop()))
@@ -158,7 +159,7 @@ mod tests {
 
     #[test]
     fn law_share_a_stuck_destination_leaves_places_to_other_sends() {
-        let places = Places::new();
+        let places = Places::new(PENDING_SENDS_MAX_BYTES);
         let (stuck, other) = (Did([1; 20]), Did([2; 20]));
         let mut held: Vec<_> = std::iter::from_fn(|| places.take_now(stuck, 1)).collect();
         assert_eq!(held.len(), PENDING_SENDS_MAX / 2);
@@ -184,7 +185,7 @@ mod tests {
 
     #[test]
     fn a_wait_that_was_dropped_takes_no_place() {
-        let places = Places::new();
+        let places = Places::new(PENDING_SENDS_MAX_BYTES);
         let to = Did([1; 20]);
         let mut held: Vec<_> = std::iter::from_fn(|| places.take_now(to, 1)).collect();
         {

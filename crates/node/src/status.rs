@@ -42,7 +42,8 @@ pub struct Status {
     pub offers_refused: BTreeMap<&'static str, u64>,
     /// What the replay engine counted since the start: verdicts, refusals, batches.
     pub replay: replay::Counters,
-    /// Every bound of replay protection: how full it is, and has been.
+    /// Every bound of replay protection, and those that the operator sets: how full it is, and has
+    /// been.
     pub bounds: Vec<replay::Bound>,
 }
 

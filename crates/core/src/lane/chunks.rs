@@ -99,7 +99,7 @@ pub enum ChunkRefusal {
     #[error("the link brought {LINK_CHUNKS_MAX_BYTES} bytes of messages in part")]
     LinkBytes,
     /// All links did.
-    #[error("{CHUNKS_MAX_BYTES} bytes of messages are there in part")]
+    #[error("as many bytes of messages are there in part as this node holds")]
     NodeBytes,
     /// What the chunks gave together is no such payload.
     #[error("the chunks together are no payload of theirs")]
@@ -137,6 +137,8 @@ pub struct Chunks<L> {
     wholes: BTreeMap<ChunksOf, (L, u64)>,
     held: BTreeMap<L, Held>,
     held_bytes: u64,
+    high_water_bytes: u64,
+    max_bytes: u64,
     tombstones: VecDeque<ChunksOf>,
     given_up: u64,
 }
@@ -172,6 +174,8 @@ impl<L> Default for Chunks<L> {
             wholes: BTreeMap::new(),
             held: BTreeMap::new(),
             held_bytes: 0,
+            high_water_bytes: 0,
+            max_bytes: CHUNKS_MAX_BYTES,
             tombstones: VecDeque::new(),
             given_up: 0,
         }
@@ -179,6 +183,16 @@ impl<L> Default for Chunks<L> {
 }
 
 impl<L: Copy + Ord> Chunks<L> {
+    /// Holds so many bytes at most instead of [`CHUNKS_MAX_BYTES`]; never fewer than two links may bring.
+    pub fn set_max_bytes(&mut self, max_bytes: u64) {
+        self.max_bytes = max_bytes.max(2 * LINK_CHUNKS_MAX_BYTES);
+    }
+
+    /// The most bytes that may be held, and that were held at once.
+    pub fn max_and_high_water_bytes(&self) -> (u64, u64) {
+        (self.max_bytes, self.high_water_bytes)
+    }
+
     /// Takes a chunk of the message `of` that `link` brought.
     ///
     /// # Errors
@@ -241,7 +255,7 @@ impl<L: Copy + Ord> Chunks<L> {
         if of_link.saturating_add(cost) > LINK_CHUNKS_MAX_BYTES {
             return Err(ChunkRefusal::LinkBytes);
         }
-        if self.held_bytes.saturating_add(cost) > CHUNKS_MAX_BYTES {
+        if self.held_bytes.saturating_add(cost) > self.max_bytes {
             return Err(ChunkRefusal::NodeBytes);
         }
         Ok(())
@@ -267,6 +281,7 @@ impl<L: Copy + Ord> Chunks<L> {
         held.sets += usize::from(fresh);
         held.bytes = held.bytes.saturating_add(cost);
         self.held_bytes = self.held_bytes.saturating_add(cost);
+        self.high_water_bytes = self.high_water_bytes.max(self.held_bytes);
         if !whole {
             return Gathered::Waits;
         }

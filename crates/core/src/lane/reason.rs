@@ -1,8 +1,6 @@
 //! Why a frame was not queued, and why a link ended.
 
-use super::bounds::{
-    CONTROL_WINDOW_FRAMES, HELLOS_TAKEN_MAX, NODE_QUEUED_MAX_BYTES, QUEUED_MAX, QUEUED_MAX_BYTES,
-};
+use super::bounds::{CONTROL_WINDOW_FRAMES, HELLOS_TAKEN_MAX, QUEUED_MAX, QUEUED_MAX_BYTES};
 use crate::fault::{Coded, Fault};
 use crate::ids::{Class, NetworkId};
 use crate::wire::cbor::CborError;
@@ -36,8 +34,8 @@ pub enum SendError {
     /// The lane's reserve of bytes is full, and so is what all lanes of the node may hold beyond
     /// theirs.
     #[error(
-        "the lanes of this node hold {NODE_QUEUED_MAX_BYTES} bytes beyond their reserves: wait until \
-         some have left"
+        "the lanes of this node hold as many bytes beyond their reserves as they may: wait until some \
+         have left"
     )]
     NodeFull {
         /// The lane.

@@ -233,7 +233,7 @@ const FAMILIES: &[Family] = &[
     gauge(
         "bound_limit",
         &["bound"],
-        "A bound of replay protection",
+        "A bound: of replay protection, or one that the configuration sets",
         |sample| of_bounds(sample, |bound| bound.limit),
     ),
     gauge("bound_current", &["bound"], "How full it is", |sample| {

@@ -8,7 +8,7 @@ use clap::{Args, Parser, Subcommand};
 use overlane_core::Class;
 use overlane_core::store::RecordName;
 use overlane_node::api::ClassName;
-use overlane_node::home::LogFilter;
+use overlane_node::home::{LogFilter, Profile};
 use overlane_storage_native::StoreKind;
 
 const OVERVIEW: &str = "\
@@ -58,6 +58,9 @@ pub(super) enum Command {
     /// Show who this node is: Did, did:key and PeerId
     #[command(after_help = "Example: overlane id --json")]
     Id,
+    /// The configuration: what is wrong with it, what it comes to, what a key does
+    #[command(subcommand, after_help = "Example: overlane config show --origin")]
+    Config(Config),
     /// Show what the running node knows: links, peers, streams, counters
     #[command(after_help = "Example: overlane status --json")]
     Status,
@@ -123,7 +126,8 @@ pub(super) enum Command {
     /// Look into the replay store, and mend it, while the node is stopped
     #[command(subcommand, after_help = "Example: overlane replay verify")]
     Replay(Replay),
-    /// Show every bound of replay protection: limit, current, high water, what happens at it
+    /// Show every bound of replay protection, and those the configuration sets: limit, current,
+    /// high water, what happens at it
     ///
     /// Asks the running node; without one, counts what the store holds.
     #[command(after_help = "Example: overlane bounds --json")]
@@ -226,6 +230,9 @@ pub(super) struct Init {
     /// Leave an account that is there already as it is, and end well
     #[arg(long)]
     pub(super) if_missing: bool,
+    /// What the defaults are made for: home or server [default: home]
+    #[arg(long, value_name = "PROFILE")]
+    pub(super) profile: Option<Profile>,
 }
 
 #[derive(Debug, Args)]
@@ -243,14 +250,57 @@ pub(super) struct Manual {
 #[derive(Debug, Args)]
 pub(super) struct Run {
     /// Listen here instead of where the configuration says
-    #[arg(long, env = "OVERLANE_LISTEN", value_name = "ADDRESS:PORT")]
+    #[arg(long, value_name = "ADDRESS:PORT")]
     pub(super) listen: Option<SocketAddr>,
     /// Answer GET /metrics here too, an address of the loopback
-    #[arg(long, env = "OVERLANE_METRICS", value_name = "ADDRESS:PORT")]
+    #[arg(long, value_name = "ADDRESS:PORT")]
     pub(super) metrics: Option<SocketAddr>,
     /// Log this instead of what the configuration says: a level, or levels by target
-    #[arg(long, env = "OVERLANE_LOG", value_name = "FILTER")]
+    #[arg(long, value_name = "FILTER")]
     pub(super) log: Option<LogFilter>,
+    #[command(flatten)]
+    pub(super) set: Set,
+}
+
+/// Keys of the configuration as they are typed.
+#[derive(Debug, Args)]
+pub(super) struct Set {
+    /// Let a key of the configuration have this value; can be given more than once
+    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = key_and_value)]
+    pub(super) set: Vec<(String, String)>,
+}
+
+fn key_and_value(text: &str) -> Result<(String, String), &'static str> {
+    let (key, value) = text.split_once('=').ok_or("expected KEY=VALUE")?;
+    Ok((key.trim().to_owned(), value.trim().to_owned()))
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Config {
+    /// Find everything that is wrong with the configuration; exit code 2 if anything is
+    ///
+    /// Of the file with its line, of the environment and of flags with their names, and what was
+    /// probably meant.
+    #[command(after_help = "Example: overlane config check")]
+    Check(Set),
+    /// Show every key and its value
+    #[command(after_help = "Example: overlane config show --origin")]
+    Show {
+        /// Show who said so: a flag, the environment, a line of the file, the profile, nobody
+        #[arg(long)]
+        origin: bool,
+        #[command(flatten)]
+        set: Set,
+    },
+    /// Say what a key does, what it may be and what it is by default; without one, all of them
+    #[command(after_help = "Example: overlane config explain links.max")]
+    Explain {
+        /// The key
+        key: Option<String>,
+        /// Print the page of the documentation
+        #[arg(long, conflicts_with = "key")]
+        page: bool,
+    },
 }
 
 #[derive(Debug, Subcommand)]

@@ -8,6 +8,7 @@ use serde::Serialize;
 use zeroize::Zeroizing;
 
 use super::args::Init;
+use super::config;
 use super::output::{Done, Failure, Output};
 
 #[derive(Serialize)]
@@ -20,7 +21,7 @@ struct Initialised {
 
 /// Makes an account and a configuration.
 pub(super) fn init(home: &Home, init: &Init, output: &Output) -> Result<Done, Failure> {
-    let default = Config::default();
+    let default = Config::of(init.profile.unwrap_or_default());
     let config = Config {
         network: init.network.map_or(default.network, NetworkId),
         listen: init.listen.unwrap_or(default.listen),
@@ -33,7 +34,7 @@ pub(super) fn init(home: &Home, init: &Init, output: &Output) -> Result<Done, Fa
     let account = new_account()?;
     home.init(&account, &config)?;
     // What counts is what the next command will read.
-    let config = home.config()?;
+    let config = config::config(home)?;
     let made = Initialised {
         identity: Identity::of(account.key(), config.network),
         home: home.dir().display().to_string(),
@@ -67,7 +68,7 @@ pub(super) fn random(bytes: &mut [u8]) -> Result<(), Failure> {
 
 /// Shows who the node is.
 pub(super) fn id(home: &Home, output: &Output) -> Result<Done, Failure> {
-    let identity = Identity::of(home.account()?.key(), home.config()?.network);
+    let identity = Identity::of(home.account()?.key(), config::config(home)?.network);
     output.answer(&identity, in_words)?;
     Ok(Done::Yes)
 }

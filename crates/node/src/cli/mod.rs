@@ -3,6 +3,7 @@
 
 mod args;
 mod bounds;
+mod config;
 mod demo;
 mod doctor;
 mod explain;
@@ -34,7 +35,7 @@ use overlane_core::Fault;
 use overlane_node::api::ClientError;
 use overlane_node::home::{Home, HomeError};
 
-use args::{CheckForks, Cli, Command, Forks, Global, Replay};
+use args::{CheckForks, Cli, Command, Config as Asked, Forks, Global, Replay};
 use output::{Failure, Output};
 
 /// Does what was typed.
@@ -56,6 +57,9 @@ fn run(Cli { global, command }: Cli) -> ExitCode {
         Command::Demo => return output.end(demo::demo(&output)),
         #[cfg(feature = "sim")]
         Command::Sim(asked) => return output.end(sim::sim(asked, &output)),
+        Command::Config(Asked::Explain { key, page }) => {
+            return output.end(config::explain(key.as_deref(), *page, &output));
+        }
         Command::Metrics(asked) if asked.page => return output.end(metrics::page(&output)),
         Command::Explain(asked) => return output.end(explain::explain(asked, &output)),
         Command::Completions(asked) => return output.end(pages::completions(asked, &output)),
@@ -81,6 +85,7 @@ fn run(Cli { global, command }: Cli) -> ExitCode {
     let ended = match command {
         Command::Init(init) => identity::init(&home, &init, &output),
         Command::Id => identity::id(&home, &output),
+        Command::Config(asked) => config::config_of(&home, &asked, &output),
         Command::Run(run) => run::run(&home, run, &output),
         Command::Status => status::status(&home, &output),
         Command::Peer(peer) => peers::peer(&home, peer, &output),

@@ -9,6 +9,7 @@ use overlane_node::api::{
 use overlane_node::home::Home;
 use serde::Serialize;
 
+use super::config::config;
 use super::output::{Done, Failure, Output};
 use super::{ask, peers};
 
@@ -64,7 +65,7 @@ pub(super) fn invite(home: &Home, url: Option<String>, output: &Output) -> Resul
 pub(super) fn join(home: &Home, ticket: &str, output: &Output) -> Result<Done, Failure> {
     let ticket: Ticket = ticket.parse()?;
     home.require_account()?;
-    let (own, network) = (home.account()?.key().did(), home.config()?.network);
+    let (own, network) = (home.account()?.key().did(), config(home)?.network);
     if ticket.network != network {
         let message = format!(
             "the ticket is for network {}, and this node is of network {network}: make one with \

@@ -12,6 +12,7 @@ use overlane_node::home::{Home, peer_url};
 use serde::Serialize;
 
 use super::args::Peer;
+use super::config::config;
 use super::output::{Done, Failure, Output};
 use super::{ask, only_if_running, overlay};
 
@@ -173,7 +174,7 @@ fn without_daemon(
 
 fn configured(home: &Home) -> Result<Vec<PeerReport>, Failure> {
     home.require_account()?;
-    let peers = home.config()?.peers.into_iter().map(|url| PeerReport {
+    let peers = config(home)?.peers.into_iter().map(|url| PeerReport {
         url,
         did: None,
         state: "stopped".to_owned(),

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use overlane_core::{Fault, NetworkId};
 use overlane_node::api::{self, Identity, LocalApi, OpenedStore};
-use overlane_node::home::{Config, Home, HomeLock, LogFilter};
+use overlane_node::home::{Config, Home, HomeLock, LogFilter, Sources};
 use overlane_node::{Node, NodeError, share};
 use overlane_storage_native::{StoreAdmin, StoreSummary};
 use serde::Serialize;
@@ -16,6 +16,7 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
 use super::args::Run;
+use super::config::sources_with;
 use super::no_runtime;
 use super::output::{Done, Failure, Output};
 use super::service::Told;
@@ -47,11 +48,21 @@ struct StoreUp {
 
 /// Runs the node of this home until it is told to stop.
 pub(super) fn run(home: &Home, run: Run, output: &Output) -> Result<Done, Failure> {
-    let mut config = home.config()?;
-    config.listen = run.listen.unwrap_or(config.listen);
-    log_to_stderr(&run.log.unwrap_or(config.log.clone()));
+    if let Some(address) = run.metrics {
+        require_loopback(address)?;
+    }
+    let settings = home.settings(&run.sources())?;
+    let config = settings.config;
+    log_to_stderr(&config.log);
+    for (name, meant) in &settings.strays {
+        tracing::warn!(
+            name,
+            ?meant,
+            "a variable of the environment that is no key of the configuration"
+        );
+    }
     let account = home.account()?;
-    let metrics = run.metrics.map(metrics_listener).transpose()?;
+    let metrics = config.metrics.map(metrics_listener).transpose()?;
     let lock = home.lock()?;
     // Opening reads and writes files: before the runtime, so on none of its workers.
     let store = home.open_store(config.store)?;
@@ -79,6 +90,7 @@ async fn daemon(
     let listener = api::bind(home, lock)?;
     let summary = store.summary();
     let node = node.links_bind(config.links_bind());
+    let node = node.links_ports(config.links.ports).limits(config.limits);
     let node = node.require_direct(config.links.require_direct);
     let node = node.ice_servers(config.ice_servers.clone());
     let node =
@@ -139,16 +151,42 @@ async fn daemon(
     Ok(Done::Yes)
 }
 
+fn require_loopback(address: SocketAddr) -> Result<(), Failure> {
+    if address.ip().is_loopback() {
+        return Ok(());
+    }
+    let message = format!("--metrics takes an address of the loopback, not {address}");
+    Err(Failure::new(
+        "cli/metrics_not_loopback",
+        Fault::Usage,
+        message,
+    ))
+}
+
+impl Run {
+    /// What the environment and these flags say.
+    fn sources(&self) -> Sources {
+        let mut sources = sources_with(&self.set);
+        let Self {
+            listen,
+            metrics,
+            log,
+            set: _,
+        } = self;
+        let mut flag = |flag: &str, name: &str, value: Option<String>| {
+            if let Some(value) = value {
+                sources.flag(flag, name, &value);
+            }
+        };
+        flag("--listen", "listen", listen.map(|it| it.to_string()));
+        flag("--metrics", "metrics", metrics.map(|it| it.to_string()));
+        flag("--log", "log", log.as_ref().map(|it| it.text().to_owned()));
+        sources
+    }
+}
+
 /// Listens before anything is started: an address that is taken is said at once.
 fn metrics_listener(address: SocketAddr) -> Result<std::net::TcpListener, Failure> {
-    if !address.ip().is_loopback() {
-        let message = format!("--metrics takes an address of the loopback, not {address}");
-        return Err(Failure::new(
-            "cli/metrics_not_loopback",
-            Fault::Usage,
-            message,
-        ));
-    }
     let listener = std::net::TcpListener::bind(address);
     let listener = listener.and_then(|it| it.set_nonblocking(true).map(|()| it));
     listener.map_err(|cause| no_metrics(&cause))

@@ -67,6 +67,14 @@ pub enum HomeError {
         /// What is wrong there.
         cause: String,
     },
+    /// What the environment or a flag says of the configuration is wrong.
+    #[error("{origin}: {cause}")]
+    Setting {
+        /// The variable or the flag.
+        origin: String,
+        /// What is wrong with it.
+        cause: String,
+    },
     /// The path of the local API's socket is longer than the platform can bind.
     #[error("the socket path {} has {length} bytes; this platform allows {limit}", path.display())]
     SocketPathTooLong {
@@ -112,6 +120,7 @@ impl Coded for HomeError {
             Self::KeyOwner { .. } => "home/key_owner",
             Self::KeyInvalid { .. } => "home/key_invalid",
             Self::Config { .. } => "home/config",
+            Self::Setting { .. } => "home/setting",
             Self::SocketPathTooLong { .. } => "home/socket_path_too_long",
             Self::Io { .. } => "home/io",
         }
@@ -123,6 +132,7 @@ impl Coded for HomeError {
             | Self::NotInitialised { .. }
             | Self::AlreadyInitialised { .. }
             | Self::Config { .. }
+            | Self::Setting { .. }
             | Self::SocketPathTooLong { .. } => Fault::Usage,
             // One daemon a home is a bound, and a held one refuses.
             Self::InUse { .. } => Fault::RefusedByBound,

@@ -26,7 +26,10 @@ use overlane_core::identity::Account;
 use overlane_core::store::StoreError;
 use overlane_storage_native::{RefsStore, StoreAdmin, StoreKind};
 
-pub use config::{Config, LinksConfig, LogFilter, peer_url};
+pub use config::{
+    Config, KEYS, KeySpec, Kind, LinksConfig, LogFilter, Origin, Profile, Setting, Settings,
+    Sources, config_page, key, peer_url,
+};
 pub use error::HomeError;
 pub use lock::HomeLock;
 
@@ -129,12 +132,32 @@ impl Home {
         key::read(&self.key_path())
     }
 
-    /// Reads the configuration; a missing file is the defaults.
+    /// Reads the configuration from its file alone; a missing file is the defaults.
     ///
     /// # Errors
     /// [`HomeError::Config`] naming file and line.
     pub fn config(&self) -> Result<Config, HomeError> {
-        Config::read(&self.config_path())
+        self.settings(&Sources::default()).map(|it| it.config)
+    }
+
+    /// Reads the configuration: of its file, and of what else says something.
+    ///
+    /// # Errors
+    /// The first of [`check`](Self::check)'s mistakes.
+    pub fn settings(&self, sources: &Sources) -> Result<Settings, HomeError> {
+        self.check(sources).map_err(|mistakes| {
+            let first = mistakes.into_iter().next();
+            first.unwrap_or(HomeError::Nowhere)
+        })
+    }
+
+    /// Reads the configuration, or finds everything that is wrong with it.
+    ///
+    /// # Errors
+    /// [`HomeError::Config`] naming file and line, [`HomeError::Setting`] naming a variable or a flag;
+    /// at least one.
+    pub fn check(&self, sources: &Sources) -> Result<Settings, Vec<HomeError>> {
+        Config::resolve(&self.config_path(), sources)
     }
 
     /// Adds `url` to the configured peers, and leaves every other byte of the file as it is;

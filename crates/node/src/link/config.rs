@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use overlane_core::lane::QuotaHint;
-use overlane_core::lane::bounds::{FIN_DEADLINE_MS, HANDSHAKE_DEADLINE_MS};
+use overlane_core::lane::bounds::{FIN_DEADLINE_MS, HANDSHAKE_DEADLINE_MS, NODE_QUEUED_MAX_BYTES};
 
 use super::connection::ConnectionConfig;
 
@@ -46,6 +46,8 @@ pub struct LinkConfig {
     pub connection: ConnectionConfig,
     /// Peers linked at once.
     pub peers_max: usize,
+    /// Bytes in the lanes of all links beyond their reserves.
+    pub queued_max_bytes: usize,
     /// Handshakes under way at once, in each direction.
     pub handshakes_max: usize,
     /// How long a node may take to answer an offer.
@@ -67,6 +69,7 @@ impl Default for LinkConfig {
         Self {
             connection: ConnectionConfig::default(),
             peers_max: PEERS_DEFAULT_MAX,
+            queued_max_bytes: NODE_QUEUED_MAX_BYTES,
             handshakes_max: HANDSHAKES_DEFAULT_MAX,
             signal_deadline_ms: SIGNAL_DEADLINE_MS,
             handshake_deadline_ms: HANDSHAKE_DEADLINE_MS,

@@ -40,6 +40,7 @@ use webrtc::peer_connection::{
 
 use super::count::Held;
 use super::ice::{GATHER_DEADLINE_MS, Gathering, IceServer, IceServers, LinkPath};
+use super::ports::Ports;
 use super::probe;
 use super::sdp::{self, Fingerprint, Reach, SDP_MAX_CANDIDATES, SdpError};
 use super::socket::{
@@ -50,11 +51,15 @@ use super::transport::{
     TransportEvent,
 };
 
+mod bound;
+
 /// How connections are made.
 #[derive(Debug, Clone)]
 pub struct ConnectionConfig {
-    /// The address that every connection's socket is bound to, on a port of the system's choice.
+    /// The address that every connection's socket is bound to.
     pub bind: IpAddr,
+    /// The ports they are bound to.
+    pub ports: Ports,
     /// The servers that help through NATs.
     pub ice_servers: IceServers,
     /// Whether a connection by way of a TURN server is refused.
@@ -75,6 +80,7 @@ impl Default for ConnectionConfig {
     fn default() -> Self {
         Self {
             bind: IpAddr::from([127, 0, 0, 1]),
+            ports: Ports::default(),
             ice_servers: IceServers::default(),
             require_direct: false,
             disconnected_ms: 2_000,
@@ -110,27 +116,7 @@ impl WebRtc {
         ));
         let (state, _) = watch::channel(State::default());
         let state = Arc::new(state);
-        let peer_connection = PeerConnectionBuilder::new()
-            .with_configuration(
-                RTCConfigurationBuilder::new()
-                    .with_certificates(vec![certificate])
-                    .with_ice_servers(servers(&self.config))
-                    .build(),
-            )
-            .with_setting_engine(settings(&self.config))
-            .with_handler(Arc::new(Handler(
-                Arc::clone(&state),
-                runtime.gathering().clone(),
-            )))
-            .with_runtime(Arc::clone(&runtime) as _)
-            .with_udp_addrs(vec![SocketAddr::new(self.config.bind, 0)])
-            .with_data_channel_send_buffer_limit(SEND_BUFFER_MAX_BYTES)
-            // Our runtime has no pool; what counts is that the driver then stops when dropped.
-            .with_dedicated_reactor_pool_size(1)
-            .build()
-            .await
-            .map_err(|error| open_error(&error))?;
-        let peer_connection: Arc<dyn PeerConnection> = Arc::new(peer_connection);
+        let peer_connection = self.bound(&certificate, &state, &runtime).await?;
         let channels = match open_channels(peer_connection.as_ref()).await {
             Ok(channels) => channels,
             Err(error) => {

@@ -208,6 +208,7 @@ impl Links {
     ) -> (Self, mpsc::Receiver<LinkEvent>) {
         let (events, receiver) = mpsc::channel(EVENTS_WAITING_MAX);
         let registry = Registry::new(config.peers_max, config.handshakes_max);
+        let queued = Queued::new(config.queued_max_bytes);
         let shared = Shared {
             config,
             registry: Mutex::new(registry),
@@ -217,7 +218,7 @@ impl Links {
             connector,
             guard: Mutex::new(OfferGuard::new()),
             refused: Mutex::default(),
-            queued: Arc::default(),
+            queued: Arc::new(queued),
             changes: watch::Sender::new(0),
             stopping: watch::Sender::new(Stopping::No),
             epoch: Instant::now(),
@@ -252,8 +253,15 @@ impl Links {
         &self.shared.held
     }
 
-    /// Bytes that the lanes of all links hold beyond their reserves, at most
-    /// [`NODE_QUEUED_MAX_BYTES`](overlane_core::lane::bounds::NODE_QUEUED_MAX_BYTES).
+    /// Bytes that the lanes of all links hold beyond their reserves: the most there may be, held now,
+    /// the most ever.
+    pub(crate) fn queued_levels(&self) -> [u64; 3] {
+        let queued = &self.shared.queued;
+        let (max, high_water) = queued.max_and_high_water_bytes();
+        [max, queued.held_bytes(), high_water].map(|it| it as u64)
+    }
+
+    /// Bytes that the lanes of all links hold beyond their reserves.
     pub fn queued_bytes(&self) -> usize {
         self.shared.queued.held_bytes()
     }

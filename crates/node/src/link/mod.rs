@@ -20,6 +20,7 @@ pub mod http;
 pub mod ice;
 mod id;
 mod links;
+pub mod ports;
 mod probe;
 mod queued;
 pub(crate) mod registry;

@@ -1,13 +1,14 @@
 //! What the lanes of all links of a node hold, in bytes.
 //!
 //! Law (node's queues): beyond what each lane may always hold, all lanes together hold at most
-//! [`NODE_QUEUED_MAX_BYTES`], so peers that read nothing cost a node no more than that; and a lane
+//! its bound ([`NODE_QUEUED_MAX_BYTES`] unless told otherwise), so peers that read nothing cost a node no more than that; and a lane
 //! that was refused for it is told when there is room.
 
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use overlane_core::lane::Session;
-use overlane_core::lane::bounds::NODE_QUEUED_MAX_BYTES;
+use overlane_core::lane::bounds::{NODE_QUEUED_MAX_BYTES, QUEUED_SHARED_BYTES};
 use overlane_core::wire::bounds::FRAME_MAX_BYTES;
 use tokio::sync::watch;
 
@@ -16,7 +17,9 @@ use super::driver::lock;
 /// The bytes that all lanes hold beyond their reserves.
 #[derive(Debug)]
 pub(super) struct Queued {
+    max_bytes: usize,
     held_bytes: Mutex<usize>,
+    high_water_bytes: AtomicUsize,
     /// Counts the times that there was room again after there was none.
     room: watch::Sender<u64>,
 }
@@ -27,14 +30,29 @@ pub(super) struct Share(usize);
 
 impl Default for Queued {
     fn default() -> Self {
-        Self {
-            held_bytes: Mutex::new(0),
-            room: watch::Sender::new(0),
-        }
+        Self::new(NODE_QUEUED_MAX_BYTES)
     }
 }
 
 impl Queued {
+    /// A bound of so many bytes; never less than one link may hold.
+    pub(super) fn new(max_bytes: usize) -> Self {
+        Self {
+            max_bytes: max_bytes.max(QUEUED_SHARED_BYTES + 1),
+            held_bytes: Mutex::new(0),
+            high_water_bytes: AtomicUsize::new(0),
+            room: watch::Sender::new(0),
+        }
+    }
+
+    /// The bound, and the most that was held at once.
+    pub(super) fn max_and_high_water_bytes(&self) -> (usize, usize) {
+        (
+            self.max_bytes,
+            self.high_water_bytes.load(Ordering::Relaxed),
+        )
+    }
+
     /// Lets the link's session change while it knows what the other links leave it, and counts what
     /// it holds then.
     pub(super) fn counted<T>(
@@ -45,12 +63,13 @@ impl Queued {
     ) -> T {
         let mut held = lock(&self.held_bytes);
         let others = held.saturating_sub(share.0);
-        session.spare(NODE_QUEUED_MAX_BYTES.saturating_sub(others));
+        session.spare(self.max_bytes.saturating_sub(others));
         let changed = change(session);
         let before = *held;
         share.0 = session.shared_queued_bytes();
         *held = others.saturating_add(share.0);
-        let was_full = before.saturating_add(FRAME_MAX_BYTES) > NODE_QUEUED_MAX_BYTES;
+        self.high_water_bytes.fetch_max(*held, Ordering::Relaxed);
+        let was_full = before.saturating_add(FRAME_MAX_BYTES) > self.max_bytes;
         if was_full && *held < before {
             self.room
                 .send_modify(|times| *times = times.wrapping_add(1));

@@ -46,6 +46,21 @@ impl Default for Places {
 }
 
 impl Dispatch {
+    /// Holds so many bytes of each class at most.
+    pub(super) fn set_max_bytes(&mut self, max_bytes: u64) {
+        for places in &mut self.classes {
+            places.shares.set_max_bytes(max_bytes);
+        }
+    }
+
+    /// Bytes of the class that is fullest, or was: the most there may be, held now, the most ever.
+    pub(super) fn bytes(&self) -> [u64; 3] {
+        let classes = self.classes.iter().map(|places| places.shares.bytes());
+        classes.fold([0; 3], |[max, held, most], [a, b, c]| {
+            [max.max(a), held.max(b), most.max(c)]
+        })
+    }
+
     /// Takes a place for a lane's next message of so many bytes, or notes that the lane waits for its
     /// turn.
     pub(super) fn take_place(&mut self, class: Class, peer: Did, bytes: u64) -> bool {

@@ -17,6 +17,7 @@
 //! [`poll_effect`]: Peer::poll_effect
 //! [`poll_timeout`]: Peer::poll_timeout
 
+pub(crate) mod bounds;
 mod chunks;
 mod counters;
 mod dispatch;

@@ -160,6 +160,16 @@ pub(super) enum Placed {
 pub(super) type Paced = (OutKey, u64);
 
 impl Outbound {
+    /// Holds so many bytes of sends at most.
+    pub(super) fn set_max_bytes(&mut self, max_bytes: u64) {
+        self.pending.0.set_max_bytes(max_bytes);
+    }
+
+    /// Bytes of sends: the most there may be, held now, the most ever.
+    pub(super) fn bytes(&self) -> [u64; 3] {
+        self.pending.0.bytes()
+    }
+
     /// Sends that have no result yet.
     pub(super) fn pending(&self) -> usize {
         self.pending.0.places()

@@ -15,7 +15,7 @@ use overlane_core::Did;
 pub(crate) struct Shares {
     most: Held,
     all: Held,
-    high_water: usize,
+    high_water: Held,
     held: BTreeMap<Did, Held>,
 }
 
@@ -31,7 +31,7 @@ impl Shares {
         Self {
             most: Held { places, bytes },
             all: Held::default(),
-            high_water: 0,
+            high_water: Held::default(),
             held: BTreeMap::new(),
         }
     }
@@ -50,7 +50,9 @@ impl Shares {
                 held.places += 1;
                 held.bytes = held.bytes.saturating_add(bytes);
             }
-            self.high_water = self.high_water.max(self.all.places);
+            let high_water = &mut self.high_water;
+            high_water.places = high_water.places.max(self.all.places);
+            high_water.bytes = high_water.bytes.max(self.all.bytes);
         }
         may
     }
@@ -72,7 +74,17 @@ impl Shares {
 
     /// The most places ever held at once.
     pub(crate) fn high_water(&self) -> usize {
-        self.high_water
+        self.high_water.places
+    }
+
+    /// Bytes: the most there may be, held now, and the most ever held at once.
+    pub(crate) fn bytes(&self) -> [u64; 3] {
+        [self.most.bytes, self.all.bytes, self.high_water.bytes]
+    }
+
+    /// Holds so many bytes at most from now on.
+    pub(crate) fn set_max_bytes(&mut self, max_bytes: u64) {
+        self.most.bytes = max_bytes;
     }
 
     fn change(&mut self, of: Did, places: usize, bytes: u64) {

@@ -116,7 +116,8 @@ pub(crate) async fn start(builder: NodeBuilder) -> Result<Node, NodeError> {
             return Err(refused);
         }
     };
-    peer.set_links_max(builder.links_max);
+    let limits = builder.limits;
+    peer.set_limits(&limits);
     peer.join_ring(identity.nonce(), clock.now());
     for (record, bad) in peer.engine().unrestorable() {
         tracing::warn!(
@@ -126,7 +127,8 @@ pub(crate) async fn start(builder: NodeBuilder) -> Result<Node, NodeError> {
     }
 
     let link_config = LinkConfig {
-        peers_max: builder.links_max,
+        peers_max: limits.links_max,
+        queued_max_bytes: limits.queued_max_bytes,
         connection: builder.connection,
         ..LinkConfig::default()
     };
@@ -189,7 +191,7 @@ pub(crate) async fn start(builder: NodeBuilder) -> Result<Node, NodeError> {
         links,
         commands,
         posts,
-        places: Places::new(),
+        places: Places::new(limits.sends_max_bytes),
         next_send: AtomicU64::new(0),
         messages,
         events,

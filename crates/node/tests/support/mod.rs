@@ -50,9 +50,13 @@ impl Place {
     pub(crate) fn command<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_overlane"));
         command.args(args).env("OVERLANE_HOME", self.home());
-        for name in ["OVERLANE_LISTEN", "OVERLANE_LOG", "XDG_DATA_HOME"] {
+        let said = std::env::vars_os().map(|(name, _)| name);
+        for name in said.filter(|name| name.to_string_lossy().starts_with("OVERLANE_")) {
             command.env_remove(name);
         }
+        command
+            .env_remove("XDG_DATA_HOME")
+            .env("OVERLANE_HOME", self.home());
         command.current_dir(self.dir.path()).stdin(Stdio::null());
         command
     }

@@ -4,7 +4,7 @@ use std::net::{TcpListener, TcpStream, ToSocketAddrs};
 use std::time::{Duration, SystemTime};
 
 use overlane_core::replay::restored;
-use overlane_node::home::{Config, Home};
+use overlane_node::home::{Config, Home, Sources};
 use overlane_storage_native::kind_of;
 use overlane_storage_native::vfs::RealVfs;
 
@@ -35,7 +35,7 @@ pub(super) fn of_files(home: &Home, output: &Output) -> Vec<Step> {
 
 /// Store, port and peers: what a daemon holds or asks for itself while it runs.
 pub(super) fn of_start(home: &Home, output: &Output) -> Vec<Step> {
-    let Ok(config) = home.config() else {
+    let Ok(config) = home.settings(&Sources::of_process()).map(|it| it.config) else {
         return Vec::new();
     };
     let mut steps = vec![store(home, output), listen(&config, output)];
@@ -60,7 +60,7 @@ fn key(home: &Home, output: &Output) -> Step {
 
 fn configuration(home: &Home, output: &Output) -> Step {
     let tried = format!("read {}", home.config_path().display());
-    match home.config() {
+    match home.settings(&Sources::of_process()).map(|it| it.config) {
         Ok(config) => {
             let found = format!(
                 "network {}, {} configured peers",

@@ -129,6 +129,11 @@ pub(super) const ENTRIES: &[Entry] = &[
         "see them all: overlane explain",
     ),
     entry(
+        "cli/unknown_key",
+        "The configuration has no such key.",
+        "see them all: overlane config explain",
+    ),
+    entry(
         "cli/usage",
         "What was typed is not understood.",
         "see the command's --help",
@@ -176,7 +181,7 @@ pub(super) const ENTRIES: &[Entry] = &[
     entry(
         "home/config",
         "The configuration has a mistake in the line that is named.",
-        "mend that line, or take it away to get the default",
+        "mend that line, or take it away to get the default; `{overlane} config check` shows every mistake",
     ),
     entry(
         "home/in_use",
@@ -212,6 +217,11 @@ pub(super) const ENTRIES: &[Entry] = &[
         "home/nowhere",
         "The environment names no place for a home.",
         "name a folder: --home DIR, or OVERLANE_HOME",
+    ),
+    entry(
+        "home/setting",
+        "A variable of the environment, or a flag, says what the configuration does not take.",
+        "mend it or leave it out; `{overlane} config explain KEY` says what a key takes",
     ),
     entry(
         "home/socket_path_too_long",

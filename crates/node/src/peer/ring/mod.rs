@@ -41,6 +41,7 @@ pub(super) struct RingPart {
     own: Did,
     /// Peers with a link that carries.
     linked: BTreeSet<Did>,
+    linked_high_water: usize,
     /// None until the peer is told to join.
     ring: Option<Ring>,
     controls: Controls,
@@ -56,6 +57,7 @@ impl RingPart {
         Self {
             own,
             linked: BTreeSet::new(),
+            linked_high_water: 0,
             ring: None,
             controls: Controls::default(),
             asks: Asks::default(),
@@ -158,7 +160,10 @@ impl Peer {
     pub(super) fn ring_links_changed(&mut self, peer: Did, now: Now) {
         let carries = self.links.to(peer).is_some();
         let changed = if carries {
-            self.ring.linked.insert(peer)
+            let changed = self.ring.linked.insert(peer);
+            let high_water = self.ring.linked_high_water.max(self.ring.linked.len());
+            self.ring.linked_high_water = high_water;
+            changed
         } else {
             self.ring.linked.remove(&peer)
         };

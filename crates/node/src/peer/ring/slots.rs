@@ -6,11 +6,13 @@
 //! Source: protocol decision 7, seed 1 ("Receiver streams by connection slot"), failure story 24.
 
 use overlane_core::Did;
+use overlane_core::replay::Bound;
 use overlane_core::ring::bounds::CONNECTIONS_MAX;
 use overlane_core::ring::is_between;
 
 use super::super::{Effect, Peer};
 use super::RingPart;
+use crate::Limits;
 use crate::link::config::PEERS_DEFAULT_MAX;
 
 /// Peers that a node of the default profile is linked to at once.
@@ -22,6 +24,18 @@ pub const RING_RESERVE: usize = 8;
 const _: () = assert!(RING_RESERVE < LINKS_DEFAULT_MAX && LINKS_DEFAULT_MAX <= CONNECTIONS_MAX);
 
 impl RingPart {
+    /// How many links there are, and may be.
+    pub(in crate::peer) fn links_bound(&self) -> Bound {
+        Bound {
+            name: "links.max",
+            limit: self.links_max as u64,
+            current: self.linked.len() as u64,
+            high_water: self.linked_high_water as u64,
+            unit: "links",
+            at_limit: "a link that nobody needs gives way, the newest first",
+        }
+    }
+
     /// Places for links that the ring need not need: all where there are too few to set some apart.
     fn places_for_anybody(&self) -> usize {
         match self.links_max.checked_sub(RING_RESERVE) {
@@ -32,9 +46,12 @@ impl RingPart {
 }
 
 impl Peer {
-    /// Is linked to so many peers at most; no more than there are connection slots.
-    pub fn set_links_max(&mut self, links_max: usize) {
-        self.ring.links_max = links_max.min(CONNECTIONS_MAX);
+    /// Keeps within these bounds; no more links than there are connection slots.
+    pub fn set_limits(&mut self, limits: &Limits) {
+        self.ring.links_max = limits.links_max.min(CONNECTIONS_MAX);
+        self.outbound.set_max_bytes(limits.sends_max_bytes);
+        self.dispatch.set_max_bytes(limits.dispatch_max_bytes);
+        self.chunks.set_max_bytes(limits.chunks_max_bytes);
     }
 
     /// Links to this peer are the user's own wish: they are not given up for others.

@@ -1,0 +1,138 @@
+//! The configuration: TOML, one table of every key, every mistake shown with its line.
+//!
+//! Law (one table): what a key is called, may be, does and is by default is said in [`keys`](KeySpec)
+//! alone; reading, showing, explaining, the written file and the page of the documentation are made
+//! from it.
+
+mod keys;
+mod layers;
+mod log;
+mod page;
+mod profile;
+#[cfg(test)]
+mod tests;
+mod url;
+mod values;
+mod write;
+
+use std::fs;
+use std::io::ErrorKind;
+use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
+
+use overlane_core::NetworkId;
+use overlane_storage_native::StoreKind;
+
+use super::HomeError;
+use crate::Limits;
+use crate::link::ice::{IceServer, facing_the_network};
+use crate::link::ports::Ports;
+
+pub use keys::{KEYS, KeySpec, Kind};
+pub use layers::{Origin, Setting, Settings, Sources};
+pub use log::LogFilter;
+pub use page::{config_page, key};
+pub use profile::Profile;
+pub use url::peer_url;
+pub(super) use write::write_peers;
+
+/// The network of a node whose operator chose none.
+const DEFAULT_NETWORK: NetworkId = NetworkId(1);
+
+/// Where other nodes post their offers unless the operator chose: loopback, so that nothing is
+/// open to others before somebody asked for it.
+const DEFAULT_LISTEN: ([u8; 4], u16) = ([127, 0, 0, 1], 7420);
+
+/// How replay records are kept unless the operator chose.
+const DEFAULT_STORE: StoreKind = StoreKind::Journal;
+
+/// What the operator chose.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Config {
+    /// What the defaults are made for.
+    pub profile: Profile,
+    /// The network.
+    pub network: NetworkId,
+    /// Where other nodes post their offers.
+    pub listen: SocketAddr,
+    /// Where metrics are answered too.
+    pub metrics: Option<SocketAddr>,
+    /// How replay records are kept.
+    pub store: StoreKind,
+    /// URLs of nodes to stay linked to.
+    pub peers: Vec<String>,
+    /// What is logged.
+    pub log: LogFilter,
+    /// How links are made.
+    pub links: LinksConfig,
+    /// The bounds that are not constants.
+    pub limits: Limits,
+    /// STUN and TURN servers, which help links through NATs.
+    pub ice_servers: Vec<IceServer>,
+}
+
+/// How links are made.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LinksConfig {
+    /// The address of this machine that links are bound to; one that fits `listen` if none is set.
+    pub bind: Option<IpAddr>,
+    /// Whether a link by way of a TURN server is refused.
+    pub require_direct: bool,
+    /// The UDP ports that links are bound to.
+    pub ports: Ports,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self::of(Profile::default())
+    }
+}
+
+impl Config {
+    /// The defaults of this profile.
+    pub fn of(profile: Profile) -> Self {
+        Self {
+            profile,
+            network: DEFAULT_NETWORK,
+            listen: SocketAddr::from(DEFAULT_LISTEN),
+            metrics: None,
+            store: DEFAULT_STORE,
+            peers: Vec::new(),
+            log: LogFilter::default(),
+            links: LinksConfig {
+                ports: profile.ports(),
+                ..LinksConfig::default()
+            },
+            limits: profile.limits(),
+            ice_servers: Vec::new(),
+        }
+    }
+
+    /// What the file at `path` and everybody else says; or everything that is wrong with it. A
+    /// missing file says nothing.
+    pub(super) fn resolve(path: &Path, sources: &Sources) -> Result<Settings, Vec<HomeError>> {
+        let text = text(path).map_err(|error| vec![error])?;
+        layers::resolve(&text, path, sources)
+    }
+
+    /// The address that links are bound to.
+    pub fn links_bind(&self) -> IpAddr {
+        let listen = self.listen.ip();
+        let fits = || {
+            let everywhere = listen.is_unspecified();
+            everywhere.then(facing_the_network).flatten()
+        };
+        let bind = self.links.bind.or_else(fits).unwrap_or(listen);
+        if bind.is_unspecified() {
+            return IpAddr::from([127, 0, 0, 1]);
+        }
+        bind
+    }
+}
+
+fn text(path: &Path) -> Result<String, HomeError> {
+    match fs::read_to_string(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(String::new()),
+        other => other.map_err(HomeError::io("read", path)),
+    }
+}
