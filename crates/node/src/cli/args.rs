@@ -139,8 +139,8 @@ pub(super) enum Command {
     #[command(after_help = "Example: overlane doctor")]
     Doctor(Doctor),
     /// Say in one line whether the node does its work; exit code 1 if it does not
-    #[command(after_help = "Example: overlane health --json")]
-    Health,
+    #[command(after_help = "Example: overlane health --wait 10")]
+    Health(Health),
     /// Print the running node's numbers as OpenMetrics text, for Prometheus and the like
     ///
     /// `overlane run --metrics 127.0.0.1:9464` answers them at /metrics there.
@@ -233,6 +233,13 @@ pub(super) struct Init {
     /// What the defaults are made for: home or server [default: home]
     #[arg(long, value_name = "PROFILE")]
     pub(super) profile: Option<Profile>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Health {
+    /// Wait so long for it, as after a start
+    #[arg(long, value_name = "SECONDS", default_value_t = 0, value_parser = clap::value_parser!(u64).range(..=3600))]
+    pub(super) wait: u64,
 }
 
 #[derive(Debug, Args)]

@@ -99,7 +99,7 @@ fn run(Cli { global, command }: Cli) -> ExitCode {
         Command::Ref(asked) => refs::refs(&home, &asked, &output),
         Command::Replay(asked) => replay::replay(&home, &asked, &output),
         Command::Doctor(asked) => doctor::doctor(&home, &asked, &output),
-        Command::Health => doctor::health(&home, &output),
+        Command::Health(asked) => doctor::health(&home, &asked, &output),
         Command::Metrics(asked) => metrics::metrics(&home, &asked, &output),
         Command::Bounds => bounds::bounds(&home, &output),
         Command::Explain(asked) => explain::explain(&asked, &output),

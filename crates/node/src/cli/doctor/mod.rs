@@ -8,12 +8,14 @@ mod running;
 mod stopped;
 mod way;
 
+use std::time::{Duration, Instant};
+
 use overlane_node::api::{Client, StatusReport};
 use overlane_node::home::Home;
 use serde::Serialize;
 use serde_json::json;
 
-use super::args::{Doctor, DoctorOf};
+use super::args::{Doctor, DoctorOf, Health};
 use super::explain::to_do;
 use super::output::{Done, Failure, Output};
 use super::{ask, only_if_running};
@@ -159,9 +161,30 @@ fn running_status(home: &Home) -> Result<Option<StatusReport>, Failure> {
 }
 
 /// One line and an exit code, for what watches over the node: 0 if it does its work.
-pub(super) fn health(home: &Home, output: &Output) -> Result<Done, Failure> {
+///
+/// With a wait, asks again until it does or the time is up.
+pub(super) fn health(home: &Home, asked: &Health, output: &Output) -> Result<Done, Failure> {
+    let until = Instant::now() + Duration::from_secs(asked.wait);
+    let (healthy, why) = loop {
+        let answer = is_healthy(home)?;
+        if answer.0 || Instant::now() >= until {
+            break answer;
+        }
+        std::thread::sleep(HEALTH_EVERY);
+    };
+    output.answer(&json!({"healthy": healthy, "why": why}), |_| {
+        let word = if healthy { "healthy" } else { "not healthy" };
+        format!("{word}: {why}")
+    })?;
+    Ok(if healthy { Done::Yes } else { Done::No })
+}
+
+/// How often a node that is not up yet is asked.
+const HEALTH_EVERY: Duration = Duration::from_millis(50);
+
+fn is_healthy(home: &Home) -> Result<(bool, String), Failure> {
     let status = running_status(home)?;
-    let (healthy, why) = match &status {
+    Ok(match &status {
         None => (false, "no daemon runs here".to_owned()),
         Some(status) if status.store.state != "durable" => {
             let cause = status.store.error.as_ref();
@@ -175,10 +198,5 @@ pub(super) fn health(home: &Home, output: &Output) -> Result<Done, Failure> {
             Some(cause) => (false, format!("the store of references failed: {cause}")),
             None => (true, format!("{} links", status.links.len())),
         },
-    };
-    output.answer(&json!({"healthy": healthy, "why": why}), |_| {
-        let word = if healthy { "healthy" } else { "not healthy" };
-        format!("{word}: {why}")
-    })?;
-    Ok(if healthy { Done::Yes } else { Done::No })
+    })
 }
