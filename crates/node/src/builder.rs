@@ -1,6 +1,7 @@
 //! How a node is put together.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 
 use overlane_core::NetworkId;
 use overlane_core::identity::Account;
@@ -11,8 +12,10 @@ use overlane_relay::refs::store::Store;
 use crate::Limits;
 use crate::error::NodeError;
 use crate::link::connection::ConnectionConfig;
+use crate::link::count::Held;
 use crate::link::ice::{IceServer, IceServerError, IceServers};
 use crate::link::ports::Ports;
+use crate::link::transport::Connector;
 use crate::node::Node;
 use crate::runtime::{self, AnyStore};
 
@@ -29,6 +32,7 @@ pub struct NodeBuilder {
     pub(crate) delegating: Vec<String>,
     pub(crate) limits: Limits,
     pub(crate) connection: ConnectionConfig,
+    pub(crate) connector: Option<(Arc<dyn Connector>, Held)>,
 }
 
 impl NodeBuilder {
@@ -44,6 +48,7 @@ impl NodeBuilder {
             delegating: Vec::new(),
             limits: Limits::default(),
             connection: ConnectionConfig::default(),
+            connector: None,
         }
     }
 
@@ -133,16 +138,22 @@ impl NodeBuilder {
         self
     }
 
-    /// STUN servers, which help links through NATs.
+    /// STUN servers, which help links through NATs, and TURN servers, which relay the links that
+    /// find no other way. What a TURN server sees is in `docs/security.md`.
     ///
     /// # Errors
-    /// [`IceServerError::TooMany`]; [`IceServerError::Relay`] for a TURN server.
+    /// [`IceServerError::TooMany`].
     pub fn ice_servers(mut self, servers: Vec<IceServer>) -> Result<Self, IceServerError> {
-        if let Some(relay) = servers.iter().find(|server| server.is_turn()) {
-            return Err(IceServerError::Relay(relay.url()));
-        }
         self.connection.ice_servers = IceServers::new(servers)?;
         Ok(self)
+    }
+
+    /// Links over transports of another make, or over [`WebRtc`](crate::link::connection::WebRtc) with
+    /// something around it; what they hold of the system is counted in `held`. What is said here of
+    /// addresses and servers is then the connector's to know.
+    pub fn connector(mut self, connector: Arc<dyn Connector>, held: Held) -> Self {
+        self.connector = Some((connector, held));
+        self
     }
 
     /// How long a delegatee key is good for; 30 days by default. It is rotated at half of that.

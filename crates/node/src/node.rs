@@ -1,5 +1,6 @@
 //! A running node, to embed.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -203,8 +204,10 @@ impl Node {
     pub async fn status(&self) -> Result<Status, NodeError> {
         let parts = self.parts();
         let (reply, answer) = oneshot::channel();
+        let peers = self.peers();
+        let known: Vec<Did> = peers.iter().filter_map(|peer| peer.did).collect();
         let look = Command::Look(Box::new(move |peer: &Peer| {
-            let _ = reply.send(Seen::of(peer));
+            let _ = reply.send(Seen::of(peer, &known));
         }));
         parts
             .commands
@@ -220,7 +223,8 @@ impl Node {
             store: seen.store,
             delegation_ends_ms: parts.identity.signer().delegation().life().last_ms(),
             links: seen.links,
-            peers: self.peers(),
+            peers,
+            peers_via: seen.peers_via,
             neighbours: seen.neighbours,
             queues: seen.queues,
             pending_sends: seen.pending_sends,
@@ -229,6 +233,7 @@ impl Node {
                 .map(|(server, state)| (server.url(), state))
                 .collect(),
             offers_refused: parts.links.offers_refused(),
+            links_not_opened: parts.links.not_opened(),
             replay: seen.replay,
             bounds: {
                 let queued = bounds::queued(parts.links.queued_levels());
@@ -312,6 +317,7 @@ impl Drop for Shared {
 struct Seen {
     store: StoreStatus,
     links: Vec<(LinkId, Did)>,
+    peers_via: BTreeMap<Did, Did>,
     neighbours: Vec<NeighbourStatus>,
     queues: Vec<QueueStatus>,
     pending_sends: usize,
@@ -321,7 +327,8 @@ struct Seen {
 }
 
 impl Seen {
-    fn of(peer: &Peer) -> Self {
+    /// With how messages go to those that are `known` from the configuration.
+    fn of(peer: &Peer, known: &[Did]) -> Self {
         let store = match (peer.has_store(), peer.engine().failure()) {
             (false, _) => StoreStatus::Absent,
             (true, None) => StoreStatus::Durable,
@@ -336,6 +343,11 @@ impl Seen {
         Self {
             store,
             links: peer.links().collect(),
+            peers_via: known
+                .iter()
+                .filter_map(|&did| Some((did, peer.route(did).next_hop()?)))
+                .filter(|(did, next_hop)| did != next_hop)
+                .collect(),
             neighbours: peer.neighbours(),
             queues: queues.map(queue).collect(),
             pending_sends: peer.pending_sends(),

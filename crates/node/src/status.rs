@@ -30,6 +30,8 @@ pub struct Status {
     pub ice_servers: Vec<(String, IceServerState)>,
     /// The peers this node keeps a link to.
     pub peers: Vec<PeerStatus>,
+    /// Those of them without a link that messages reach all the same, and the linked peer these go by.
+    pub peers_via: BTreeMap<Did, Did>,
     /// The nodes that its place in the ring needs, the most needed first.
     pub neighbours: Vec<NeighbourStatus>,
     /// The queues, class by class.
@@ -40,6 +42,8 @@ pub struct Status {
     pub counters: Counters,
     /// Offers of other nodes that were refused since the start, by code.
     pub offers_refused: BTreeMap<&'static str, u64>,
+    /// Links that ended before they were open since the start, by code.
+    pub links_not_opened: BTreeMap<&'static str, u64>,
     /// What the replay engine counted since the start: verdicts, refusals, batches.
     pub replay: replay::Counters,
     /// Every bound of replay protection, and those that the operator sets: how full it is, and has

@@ -10,12 +10,12 @@
 mod support;
 
 use std::fs::{self, Permissions};
-use std::net::TcpListener;
+use std::net::{TcpListener, UdpSocket};
 use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, SystemTime};
 
 use serde_json::Value;
-use support::{Pair, Place};
+use support::{Pair, Place, Running};
 
 /// The steps, the sum, and the exit code.
 fn doctor(place: &Place, args: &[&str]) -> (Vec<Value>, Value, i32) {
@@ -172,4 +172,96 @@ fn cli_doctor_asks_a_running_node_and_follows_the_way_to_another() {
     assert!(sum["bad"].as_u64().is_some_and(|bad| bad >= 1), "{steps:?}");
     let words = pair.here.overlane(["doctor", "peer", &nobody]);
     assert!(words.out.contains("means"), "{words:?}");
+}
+
+/// A TURN server that takes nobody's credentials; the rest of a 401 (RFC 8489, section 14).
+fn refusing_turn_server() -> std::net::SocketAddr {
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+    let address = socket.local_addr().expect("its address");
+    std::thread::spawn(move || {
+        let mut request = [0; 1_500];
+        while let Ok((bytes, from)) = socket.recv_from(&mut request) {
+            if bytes < 20 {
+                continue;
+            }
+            let mut refusal = vec![0x01, 0x13, 0, 24];
+            refusal.extend(&request[4..20]);
+            refusal.extend([0x00, 0x09, 0, 4, 0, 0, 4, 1]);
+            refusal.extend(b"\x00\x14\x00\x04test\x00\x15\x00\x04once");
+            socket.send_to(&refusal, from).expect("sent");
+        }
+    });
+    address
+}
+
+#[test]
+fn cli_a_credential_is_shown_nowhere_and_not_taken_from_an_open_file() {
+    const SECRET: &str = "s3cret-571984";
+    let (here, there) = (Place::with_node(), Place::with_node());
+    let receiver = there.daemon();
+    let server = refusing_turn_server();
+    let file = here.home().join("config.toml");
+    let written = fs::read_to_string(&file).expect("a configuration");
+    let peers = format!("peers = [\"{}\"]", receiver.url());
+    let written = written
+        .replace("peers = []", &peers)
+        .replace("log = \"warn\"", "log = \"trace,rtc=trace,webrtc=trace\"");
+    let table = format!(
+        "\n[[ice.servers]]\nurl = \"turn:{server}\"\nusername = \"me\"\ncredential = \"{SECRET}\"\n"
+    );
+    fs::write(&file, written + &table).expect("written");
+
+    fs::set_permissions(&file, Permissions::from_mode(0o644)).expect("a mode");
+    let open = here.overlane(["run", "--json"]);
+    open.is_refused(2, "home/config_mode");
+    let bad = broken(&here);
+    assert!(
+        bad["step"] == "config" && found(&bad, "home/config_mode"),
+        "{bad}"
+    );
+    fs::set_permissions(&file, Permissions::from_mode(0o600)).expect("a mode");
+
+    let log = here.dir.path().join("log");
+    let to = fs::File::create(&log).expect("a file");
+    let mut daemon = Running::with_log(here.command(["run", "--json"]), to);
+    let up = daemon.line();
+    let refused = (0..2_000).find_map(|_| {
+        let (steps, ..) = doctor(&here, &[]);
+        let mut ice = steps.into_iter().filter(|it| it["step"] == "ice");
+        ice.find(|it| it["meaning"].is_string())
+    });
+    let refused = refused.expect("it is noticed");
+    assert!(found(&refused, "ice/refused"), "{refused}");
+    assert!(
+        refused["next"]
+            .as_str()
+            .is_some_and(|it| it.contains("credential")),
+        "{refused}"
+    );
+    let mut said = vec![open.out, open.err, up.to_string(), bad.to_string()];
+    for args in [
+        &["status"][..],
+        &["doctor"],
+        &["peer", "list"],
+        &["metrics"],
+        &["bounds"],
+        &["send", receiver.did(), "hello"],
+    ] {
+        for form in [&[][..], &["--json"]] {
+            let answer = here.overlane(args.iter().chain(form));
+            said.extend([answer.out, answer.err]);
+        }
+    }
+    assert_eq!(daemon.terminate(), Some(0));
+    said.push(fs::read_to_string(&log).expect("its log"));
+    // A number where text belongs is a mistake, which is shown with its line alone.
+    let numeric = fs::read_to_string(&file).expect("the configuration");
+    let numeric = numeric.replace(&format!("\"{SECRET}\""), "571984");
+    fs::write(&file, numeric).expect("written");
+    let mistaken = here.overlane(["run", "--json"]);
+    mistaken.is_refused(2, "home/config");
+    said.extend([mistaken.out, mistaken.err]);
+    for said in said {
+        assert!(!said.contains("571984"), "a credential is shown: {said}");
+    }
 }

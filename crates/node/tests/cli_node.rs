@@ -357,6 +357,10 @@ fn cli_peers_are_kept_across_restarts_until_dropped() {
     let listed = pair.here.overlane(["peer", "list", "--json"]).json();
     assert_eq!(listed["peers"][0]["state"], "linked");
     assert_eq!(listed["peers"][0]["did"], pair.receiver.up["did"]);
+    assert_eq!(listed["peers"][0]["path"], "direct");
+    let words = pair.here.overlane(["peer", "list"]).out;
+    let way = format!("{}  direct", pair.receiver.did());
+    assert!(words.contains(&way), "{words}");
 
     assert_eq!(pair.here.overlane(["peer", "drop", &url]).code, 0);
     assert_eq!(pair.here.overlane(["peer", "drop", &url]).code, 1);

@@ -158,6 +158,28 @@ const FAMILIES: &[Family] = &[
         "Offers of other nodes that were refused, by code",
         |sample| table(&sample.status.offers_refused),
     ),
+    counter(
+        "links_not_opened",
+        &["code"],
+        "Links that ended before they were open, by code: handshakes never finished, no way found",
+        |sample| table(&sample.status.links_not_opened),
+    ),
+    gauge(
+        "link_paths",
+        &["path"],
+        "Links by the way they took: direct, direct through a NAT, relayed by a TURN server",
+        |sample| {
+            let links = sample.status.links.iter();
+            let paths: Vec<_> = links.filter_map(|link| link.path.clone()).collect();
+            counted(&paths, |path| vec![path.clone()])
+        },
+    ),
+    gauge(
+        "ice_servers",
+        &["state"],
+        "STUN and TURN servers by how they fared last: works, unreachable, refused, not asked yet",
+        |sample| counted(&sample.status.ice_servers, |it| vec![it.state.clone()]),
+    ),
     gauge("links", &["state"], "Links by state", |sample| {
         counted(&sample.status.links, |link| {
             vec![if link.disturbed { "disturbed" } else { "up" }.to_owned()]

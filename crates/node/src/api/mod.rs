@@ -47,7 +47,8 @@ pub use server::{LocalApi, OpenedStore};
 pub use socket::{LocalListener, bind};
 pub use types::{
     BoundReport, BoundsReport, Cause, ClassName, DestinationRequest, EventLine, FaultName,
-    Identity, LaneReport, LinkReport, NeighbourReport, OfferAgainRequest, PeerChanged, PeerReport,
-    PeerRequest, PeersReport, PingReport, QueueReport, Refusal, RouteReport, SendReceipt,
-    SendRequest, StatusReport, StoreReport, TakeRequest, TakenMessage, UploadLine, UploadRequest,
+    IceServerReport, Identity, LaneReport, LinkReport, NeighbourReport, OfferAgainRequest,
+    PeerChanged, PeerReport, PeerRequest, PeersReport, PingReport, QueueReport, Refusal,
+    RouteReport, SendReceipt, SendRequest, StatusReport, StoreReport, TakeRequest, TakenMessage,
+    UploadLine, UploadRequest,
 };

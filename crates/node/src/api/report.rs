@@ -13,7 +13,7 @@ use super::types::{
     NeighbourReport, PeerReport, QueueReport, RouteReport, StatusReport, StoreReport, TakenMessage,
 };
 use crate::link::LinkStatus;
-use crate::link::ice::IceServerState;
+use crate::link::ice::{IceServerState, LinkPath};
 use crate::peer::Counters;
 use crate::{Delivery, Event, NeighbourStatus, PeerState, PeerStatus, Role, Status, StoreStatus};
 use overlane_core::transaction::Message;
@@ -51,14 +51,15 @@ pub(super) fn status(
         store,
         links: links.iter().map(link).collect(),
         ice_servers: status.ice_servers.iter().map(ice_server).collect(),
-        peers: status.peers.iter().map(peer).collect(),
-        neighbours: status.neighbours.iter().map(neighbour).collect(),
+        peers: peers(status, links),
+        neighbours: neighbours(status, links),
         queues: queues.collect(),
         pending_sends: status.pending_sends,
         counters: counters(&status.counters),
         refused: owned(&status.counters.refused),
         sends_refused: owned(&status.counters.sends_refused),
         offers_refused: owned(&status.offers_refused),
+        links_not_opened: owned(&status.links_not_opened),
         replay: replay_counters(&status.replay),
         references_failed: None,
         references: BTreeMap::new(),
@@ -80,7 +81,30 @@ pub(super) fn store(store: &StoreStatus) -> StoreReport {
     }
 }
 
-pub(super) fn peer(peer: &PeerStatus) -> PeerReport {
+/// The nodes of the configuration, and how each is reached.
+pub(super) fn peers(status: &Status, links: &[LinkStatus]) -> Vec<PeerReport> {
+    let report = |it: &PeerStatus| {
+        let did = it.did;
+        let path = did.and_then(|did| path_to(did, links));
+        let via = did.and_then(|did| status.peers_via.get(&did));
+        peer(it, path, via.copied())
+    };
+    status.peers.iter().map(report).collect()
+}
+
+/// The nodes that the ring needs, and how each is reached.
+pub(super) fn neighbours(status: &Status, links: &[LinkStatus]) -> Vec<NeighbourReport> {
+    let report = |it: &NeighbourStatus| neighbour(it, path_to(it.did, links));
+    status.neighbours.iter().map(report).collect()
+}
+
+/// The way that the link to `did` took.
+fn path_to(did: Did, links: &[LinkStatus]) -> Option<LinkPath> {
+    let mut links = links.iter().filter(|link| !link.leaving);
+    links.find(|link| link.peer == did)?.path
+}
+
+fn peer(peer: &PeerStatus, path: Option<LinkPath>, via: Option<Did>) -> PeerReport {
     let state = match peer.state {
         PeerState::Dialing => "dialing",
         PeerState::Linked => "linked",
@@ -94,11 +118,17 @@ pub(super) fn peer(peer: &PeerStatus) -> PeerReport {
         url: peer.url.clone(),
         did: peer.did.map(|did| did.to_string()),
         state: state.to_owned(),
+        path: match (path, via) {
+            (Some(path), _) => Some(path.word().to_owned()),
+            (None, Some(_)) => Some("via".to_owned()),
+            (None, None) => None,
+        },
+        via: via.map(|via| via.to_string()),
         error,
     }
 }
 
-pub(super) fn neighbour(neighbour: &NeighbourStatus) -> NeighbourReport {
+fn neighbour(neighbour: &NeighbourStatus, path: Option<LinkPath>) -> NeighbourReport {
     let role = match neighbour.role {
         Role::Successor => "successor",
         Role::Predecessor => "predecessor",
@@ -114,6 +144,7 @@ pub(super) fn neighbour(neighbour: &NeighbourStatus) -> NeighbourReport {
         did: neighbour.did.to_string(),
         role: role.to_owned(),
         link: link.to_owned(),
+        path: path.map(|path| path.word().to_owned()),
         via: via.map(|via| via.to_string()),
         error: neighbour.error.map(str::to_owned),
     }

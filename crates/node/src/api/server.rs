@@ -239,10 +239,10 @@ async fn offer_again(
 
 async fn peers(State(daemon): Shared) -> Answer<PeersReport> {
     let status = daemon.node.status().await?;
-    let neighbours = status.neighbours.iter().map(report::neighbour);
+    let links = daemon.node.links();
     Ok(Json(PeersReport {
-        peers: status.peers.iter().map(report::peer).collect(),
-        neighbours: neighbours.collect(),
+        peers: report::peers(&status, &links),
+        neighbours: report::neighbours(&status, &links),
     }))
 }
 

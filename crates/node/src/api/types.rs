@@ -152,6 +152,9 @@ pub struct StatusReport {
     pub sends_refused: BTreeMap<String, u64>,
     /// Offers of other nodes that were refused, by code.
     pub offers_refused: BTreeMap<String, u64>,
+    /// Links that ended before they were open, by code.
+    #[serde(default)]
+    pub links_not_opened: BTreeMap<String, u64>,
     /// Counts of the replay boundary.
     pub replay: BTreeMap<String, u64>,
     /// Why the store of references failed, if it did: everything about them is refused then.
@@ -248,6 +251,13 @@ pub struct PeerReport {
     pub did: Option<String>,
     /// `linked`, `dialing` or `waiting`.
     pub state: String,
+    /// The way its link took, as in [`LinkReport`]; `via` if it has none and messages go by another
+    /// node; `None` if they go nowhere.
+    #[serde(default)]
+    pub path: Option<String>,
+    /// The linked node that messages to it go by.
+    #[serde(default)]
+    pub via: Option<String>,
     /// Why the last dial failed, until one succeeds.
     pub error: Option<Cause>,
 }
@@ -271,6 +281,9 @@ pub struct NeighbourReport {
     pub role: String,
     /// `direct`, `via` another node, or `none`.
     pub link: String,
+    /// The way its link took, as in [`LinkReport`].
+    #[serde(default)]
+    pub path: Option<String>,
     /// The linked node that messages to it go by.
     pub via: Option<String>,
     /// Why there is no direct link, as a code.

@@ -119,9 +119,11 @@ pub(super) fn neighbour_in_words(neighbour: &NeighbourReport) -> String {
         did,
         role,
         link,
+        path,
         via,
         error,
     } = neighbour;
+    let link = path.as_ref().unwrap_or(link);
     let via = via.as_deref().map(|via| format!(" {via}"));
     let why = error.as_deref().map(|code| format!("  ({code})"));
     format!(
@@ -137,8 +139,13 @@ pub(super) fn in_words(peer: &PeerReport) -> String {
         .error
         .as_ref()
         .map(|cause| format!("\n    {} ({})", cause.message, cause.error));
+    let way = match (peer.path.as_deref(), peer.via.as_deref()) {
+        (Some("via"), Some(via)) => format!("  via {via}"),
+        (Some(path), _) => format!("  {path}"),
+        (None, _) => String::new(),
+    };
     let line = format!("{}  {}  {who}", peer.url, peer.state);
-    format!("{}{}", line.trim_end(), why.unwrap_or_default())
+    format!("{}{way}{}", line.trim_end(), why.unwrap_or_default())
 }
 
 pub(super) fn change(
@@ -178,6 +185,8 @@ fn configured(home: &Home) -> Result<Vec<PeerReport>, Failure> {
         url,
         did: None,
         state: "stopped".to_owned(),
+        path: None,
+        via: None,
         error: None,
     });
     Ok(peers.collect())

@@ -36,6 +36,7 @@ fn in_words(report: &StatusReport) -> String {
         refused,
         sends_refused,
         offers_refused,
+        links_not_opened,
         references_failed,
         references,
         replay,
@@ -118,6 +119,7 @@ fn in_words(report: &StatusReport) -> String {
         ("refused frames", refused),
         ("refused sends", sends_refused),
         ("refused offers", offers_refused),
+        ("links not opened", links_not_opened),
         ("references", references),
     ] {
         text += &counts(title, table);

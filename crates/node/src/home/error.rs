@@ -57,6 +57,14 @@ pub enum HomeError {
         /// Why it does not decode.
         cause: String,
     },
+    /// The configuration holds a credential and can be read or written by others.
+    #[error("{} has mode {mode:04o} and holds the credential of a TURN server: others on this machine may have read it", path.display())]
+    ConfigMode {
+        /// The file.
+        path: PathBuf,
+        /// Its permission bits.
+        mode: u32,
+    },
     /// The configuration is wrong.
     #[error("{}:{line}: {cause}", path.display())]
     Config {
@@ -119,6 +127,7 @@ impl Coded for HomeError {
             Self::KeyMode { .. } => "home/key_mode",
             Self::KeyOwner { .. } => "home/key_owner",
             Self::KeyInvalid { .. } => "home/key_invalid",
+            Self::ConfigMode { .. } => "home/config_mode",
             Self::Config { .. } => "home/config",
             Self::Setting { .. } => "home/setting",
             Self::SocketPathTooLong { .. } => "home/socket_path_too_long",
@@ -131,6 +140,7 @@ impl Coded for HomeError {
             Self::Nowhere
             | Self::NotInitialised { .. }
             | Self::AlreadyInitialised { .. }
+            | Self::ConfigMode { .. }
             | Self::Config { .. }
             | Self::Setting { .. }
             | Self::SocketPathTooLong { .. } => Fault::Usage,

@@ -7,6 +7,12 @@ use std::path::Path;
 
 use super::HomeError;
 
+/// Everybody's permission bits but the owner's.
+pub(super) const OTHERS: u32 = 0o077;
+
+/// The mode of a file for its owner's eyes only.
+pub(super) const PRIVATE: u32 = 0o600;
+
 /// Makes `dir` and what leads to it, readable by its owner alone. A folder that is there stays
 /// as it is.
 pub(super) fn private_dir(dir: &Path) -> Result<(), HomeError> {

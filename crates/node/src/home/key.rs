@@ -8,13 +8,11 @@ use std::path::Path;
 use overlane_core::identity::Account;
 use zeroize::Zeroizing;
 
-use super::{HomeError, files};
+use super::HomeError;
+use super::files::{self, OTHERS, PRIVATE};
 
 /// The most a key file may hold. An Ed25519 key pair takes 68 bytes.
 const KEY_FILE_MAX_BYTES: u64 = 1024;
-
-/// Everybody's bits but the owner's.
-const OTHERS: u32 = 0o077;
 
 pub(super) fn write(path: &Path, account: &Account) -> Result<(), HomeError> {
     let invalid = |cause: String| HomeError::KeyInvalid {
@@ -24,7 +22,7 @@ pub(super) fn write(path: &Path, account: &Account) -> Result<(), HomeError> {
     let bytes = account
         .to_protobuf()
         .map_err(|error| invalid(error.to_string()))?;
-    files::replace(path, &bytes, 0o600)
+    files::replace(path, &bytes, PRIVATE)
 }
 
 pub(super) fn read(path: &Path) -> Result<Account, HomeError> {

@@ -4,7 +4,7 @@
 //! ```text
 //! <home>/              0700
 //!   account.key        0600  the account's key pair (protobuf, as libp2p writes it)
-//!   config.toml              what the operator chose
+//!   config.toml        0600  what the operator chose; it may hold credentials
 //!   overlane.lock            held by the one daemon that runs here; names its process
 //!   overlane.sock      0600  the local API, while the daemon runs
 //!   references/              what is kept of references, in an embedded database
@@ -109,7 +109,11 @@ impl Home {
             });
         }
         if !files::exists(&self.config_path())? {
-            files::replace(&self.config_path(), config.to_toml().as_bytes(), 0o644)?;
+            files::replace(
+                &self.config_path(),
+                config.to_toml().as_bytes(),
+                files::PRIVATE,
+            )?;
         }
         key::write(&self.key_path(), account)
     }
@@ -135,7 +139,8 @@ impl Home {
     /// Reads the configuration from its file alone; a missing file is the defaults.
     ///
     /// # Errors
-    /// [`HomeError::Config`] naming file and line.
+    /// [`HomeError::Config`] naming file and line; [`HomeError::ConfigMode`] when others could have
+    /// read a credential in it.
     pub fn config(&self) -> Result<Config, HomeError> {
         self.settings(&Sources::default()).map(|it| it.config)
     }

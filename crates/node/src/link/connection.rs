@@ -10,6 +10,8 @@
 //! * it tells of a vanished peer after half a minute: its ICE timeouts are shortened, its state
 //!   ends the link, and a disturbed connection asks whether the far socket is still there
 //!   (`probe`);
+//! * what it hands to its TURN client waits for something else to wake it, and a channel that it bound
+//!   on the server is lost with an old nonce (`relay`);
 //! * dropping a connection does not stop its driver: the last handle closes it;
 //! * Ed25519 certificates fail in DTLS: the certificate is ECDSA on P-256, one a connection.
 
@@ -23,9 +25,7 @@ use async_trait::async_trait;
 use bytes::BytesMut;
 use overlane_core::Class;
 use overlane_core::wire::bounds::FRAME_MAX_BYTES;
-use rtc::ice::mdns::MulticastDnsMode;
 use rtc::peer_connection::certificate::CertificateParams;
-use rtc::peer_connection::configuration::setting_engine::SctpMaxMessageSize;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use webrtc::data_channel::{DataChannel, DataChannelEvent, RTCDataChannelInit};
@@ -33,19 +33,17 @@ use webrtc::error::Error as RtcError;
 use webrtc::peer_connection::crypto::{self, HashAlgorithm, RTCCryptoProvider, SignatureScheme};
 use webrtc::peer_connection::{
     PeerConnection, PeerConnectionBuilder, PeerConnectionEventHandler, RTCCertificate,
-    RTCConfigurationBuilder, RTCIceCandidateType, RTCIceGatheringState, RTCIceServer,
-    RTCPeerConnectionIceEvent, RTCPeerConnectionState, RTCSessionDescription, SettingEngine,
-    SettingEngineBuilder,
+    RTCConfigurationBuilder, RTCIceCandidateType, RTCIceGatheringState, RTCPeerConnectionIceEvent,
+    RTCPeerConnectionState, RTCSessionDescription,
 };
 
 use super::count::Held;
-use super::ice::{GATHER_DEADLINE_MS, Gathering, IceServer, IceServers, LinkPath};
-use super::ports::Ports;
+use super::ice::{GATHER_DEADLINE_MS, Gathering, LinkPath};
 use super::probe;
-use super::sdp::{self, Fingerprint, Reach, SDP_MAX_CANDIDATES, SdpError};
-use super::socket::{
-    FarEnd, LinkRuntime, RECEIVE_BUFFER_WANTED_BYTES, byte_window, window_scale_max,
-};
+use super::relay::Rounds;
+use super::sdp::{self, Fingerprint, Reach, SdpError};
+use super::settings::{servers, settings};
+use super::socket::{FarEnd, LinkRuntime, byte_window, window_scale_max};
 use super::transport::{
     Connector, EVENTS_MAX, Ended, Opened, SEND_BUFFER_MAX_BYTES, Transport, TransportError,
     TransportEvent,
@@ -53,44 +51,7 @@ use super::transport::{
 
 mod bound;
 
-/// How connections are made.
-#[derive(Debug, Clone)]
-pub struct ConnectionConfig {
-    /// The address that every connection's socket is bound to.
-    pub bind: IpAddr,
-    /// The ports they are bound to.
-    pub ports: Ports,
-    /// The servers that help through NATs.
-    pub ice_servers: IceServers,
-    /// Whether a connection by way of a TURN server is refused.
-    pub require_direct: bool,
-    /// Without a datagram for this long, a connection counts as disturbed.
-    pub disconnected_ms: u64,
-    /// Disturbed for this long, a connection is lost.
-    pub failed_ms: u64,
-    /// How often an idle connection is kept alive.
-    pub keepalive_ms: u64,
-    /// How often connectivity is tried while connecting.
-    pub check_interval_ms: u64,
-    /// The receive buffer to ask the kernel for.
-    pub receive_buffer_bytes: usize,
-}
-
-impl Default for ConnectionConfig {
-    fn default() -> Self {
-        Self {
-            bind: IpAddr::from([127, 0, 0, 1]),
-            ports: Ports::default(),
-            ice_servers: IceServers::default(),
-            require_direct: false,
-            disconnected_ms: 2_000,
-            failed_ms: 8_000,
-            keepalive_ms: 1_000,
-            check_interval_ms: 50,
-            receive_buffer_bytes: RECEIVE_BUFFER_WANTED_BYTES,
-        }
-    }
-}
+pub use super::settings::{CHECKS_PER_OFFER_MAX, ConnectionConfig};
 
 /// Makes WebRTC connections.
 #[derive(Debug)]
@@ -113,6 +74,7 @@ impl WebRtc {
         let runtime = Arc::new(LinkRuntime::new(
             self.held.clone(),
             self.config.receive_buffer_bytes,
+            self.config.asks_relays(),
         ));
         let (state, _) = watch::channel(State::default());
         let state = Arc::new(state);
@@ -142,6 +104,7 @@ impl WebRtc {
             Far {
                 bind: self.config.bind,
                 end: runtime.far_end(),
+                rounds: runtime.rounds().clone(),
             },
             event_tx,
         ));
@@ -151,7 +114,7 @@ impl WebRtc {
             state,
             expected,
             reach: Reach::of(self.config.bind),
-            ice_servers: self.config.ice_servers.clone(),
+            config: self.config.clone(),
             runtime,
             closed: AtomicBool::new(false),
             tasks: std::sync::Mutex::new(tasks),
@@ -171,48 +134,6 @@ impl Connector for WebRtc {
         sdp::check(sdp, Reach::of(self.config.bind)).map(drop)
     }
 }
-
-/// The servers as the crate takes them: no TURN server where links are to be direct.
-fn servers(config: &ConnectionConfig) -> Vec<RTCIceServer> {
-    let servers = config.ice_servers.iter().map(|(server, _)| server);
-    let asked = servers.filter(|server| !(config.require_direct && server.is_turn()));
-    let form = |server: &IceServer| {
-        let (username, credential) = server.credentials().unwrap_or_default();
-        RTCIceServer {
-            urls: vec![server.url()],
-            username: username.to_owned(),
-            credential: credential.to_owned(),
-        }
-    };
-    asked.map(form).collect()
-}
-
-fn settings(config: &ConnectionConfig) -> SettingEngine {
-    let ms = |ms| Some(Duration::from_millis(ms));
-    SettingEngineBuilder::new()
-        .with_ice_timeouts(
-            ms(config.disconnected_ms),
-            ms(config.failed_ms),
-            ms(config.keepalive_ms),
-        )
-        .with_ice_connection_attempts(ms(config.check_interval_ms), Some(CHECKS_MAX))
-        .with_include_loopback_candidate(config.bind.is_loopback())
-        .with_multicast_dns_mode(MulticastDnsMode::Disabled)
-        .with_sctp_max_message_size(SctpMaxMessageSize::Bounded(FRAME_MAX_BYTES as u32))
-        .build()
-}
-
-/// Connectivity checks before a pair of candidates is given up. The default of 7 is for checks
-/// 200 ms apart; ours come faster, and a busy peer needs the time all the same.
-const CHECKS_MAX: u16 = 60;
-
-/// Datagrams that one description makes this node send to addresses that never answer, and that
-/// its signer chose. One socket is bound, and what a STUN server tells is that socket's address too, so
-/// there is one pair for each candidate.
-pub const CHECKS_PER_OFFER_MAX: usize = 256;
-
-// The crate sends one check more than it is told before it gives a pair up.
-const _: () = assert!(SDP_MAX_CANDIDATES * (CHECKS_MAX as usize + 1) <= CHECKS_PER_OFFER_MAX);
 
 fn certificate(crypto: &dyn RTCCryptoProvider) -> Result<RTCCertificate, RtcError> {
     let params = CertificateParams::new(vec!["overlane".to_owned()])
@@ -342,7 +263,11 @@ async fn watch_state(
                 };
                 let seen = seen_fingerprint(peer_connection.as_ref(), crypto.as_ref()).await;
                 let right = seen.is_some() && seen == *expects.borrow();
-                let path = path(peer_connection.as_ref()).await;
+                let taken = taken(peer_connection.as_ref()).await;
+                let path = taken.map(|(path, _)| path);
+                if let Some((_, by_own_relay)) = taken {
+                    far.rounds.set_relays(by_own_relay);
+                }
                 if !right {
                     Some(Ended::WrongCertificate)
                 } else if require_direct && path.is_none_or(|it| it == LinkPath::Relayed) {
@@ -364,10 +289,11 @@ async fn watch_state(
     }
 }
 
-/// The other end's socket, and where to ask from.
+/// The other end's socket, where to ask from, and the rounds of the driver in between.
 struct Far {
     bind: IpAddr,
     end: FarEnd,
+    rounds: Rounds,
 }
 
 impl Far {
@@ -394,19 +320,21 @@ async fn seen_fingerprint(
     hash.try_into().ok().map(Fingerprint)
 }
 
-/// The way the connection took, by what either side said of the candidate it uses.
-async fn path(peer_connection: &dyn PeerConnection) -> Option<LinkPath> {
+/// The way the connection took, by what either side said of the candidate it uses; and whether a
+/// server of this node's relays it.
+async fn taken(peer_connection: &dyn PeerConnection) -> Option<(LinkPath, bool)> {
     let dtls = peer_connection.sctp().await?.transport();
     let pair = dtls.ice_transport().get_selected_candidate_pair().await;
     let pair = pair.ok()??;
     let kinds = [pair.local().typ, pair.remote().typ];
-    Some(if kinds.contains(&RTCIceCandidateType::Relay) {
+    let path = if kinds.contains(&RTCIceCandidateType::Relay) {
         LinkPath::Relayed
     } else if kinds == [RTCIceCandidateType::Host; 2] {
         LinkPath::Host
     } else {
         LinkPath::Reflexive
-    })
+    };
+    Some((path, pair.local().typ == RTCIceCandidateType::Relay))
 }
 
 /// One WebRTC connection.
@@ -417,7 +345,7 @@ pub(crate) struct Connection {
     /// The fingerprint in the other side's session description.
     expected: watch::Sender<Option<Fingerprint>>,
     reach: Reach,
-    ice_servers: IceServers,
+    config: ConnectionConfig,
     runtime: Arc<LinkRuntime>,
     closed: AtomicBool,
     /// The tasks of the four channels and of the state. They end with the connection.
@@ -458,7 +386,7 @@ impl Connection {
             .map_err(negotiation("gather candidates"))?;
         let mut states = self.state.subscribe();
         let gathered = states.wait_for(|state| state.gathered);
-        if self.ice_servers.is_empty() {
+        if self.config.own_candidates_max() == 1 {
             gathered.await.map_err(|_| TransportError::Closed)?;
         } else {
             // What has not come by then is left out: no server holds a link up.
@@ -466,12 +394,13 @@ impl Connection {
             if let Ok(ended) = tokio::time::timeout(deadline, gathered).await {
                 ended.map_err(|_| TransportError::Closed)?;
             }
-            self.ice_servers.judge(self.runtime.gathering());
+            let servers = &self.config.ice_servers;
+            servers.judge(self.runtime.gathering(), |it| self.config.asks(it));
         }
         self.peer_connection
             .local_description()
             .await
-            .map(|description| sdp::once_each(&description.sdp))
+            .map(|description| sdp::told(&description.sdp, self.reach))
             .ok_or(TransportError::Closed)
     }
 

@@ -17,7 +17,7 @@ use futures_util::stream::FuturesUnordered;
 use overlane_core::lane::{
     CloseReason, PerLane, QuotaHint, SendError, Session, SessionEvent, SessionStatus,
 };
-use overlane_core::{Class, Coded, Did};
+use overlane_core::{Class, Did};
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::time::Instant;
@@ -29,7 +29,7 @@ use super::id::LinkId;
 use super::links::{ClockWitness, LinkEvent, Shared, Stopping};
 use super::queued::{Queued, Share};
 use super::registry::Handle;
-use super::transport::{Ended, Transport, TransportError, TransportEvent};
+use super::transport::{Transport, TransportError, TransportEvent};
 
 /// Transport events that are taken in a row before the session is asked what it wants.
 const EVENTS_AT_ONCE: usize = 64;
@@ -254,6 +254,7 @@ impl Driver {
         lock(&self.shared.registry).remove(link);
         self.shared.changed();
         if let Some(opened) = self.opened.take() {
+            self.shared.count_not_opened(&reason);
             let _ = opened.send(Err(reason.clone()));
         }
         if self.told_up && !self.deaf {
@@ -438,10 +439,6 @@ impl Driver {
                 self.link.disturbed.store(disturbed, Ordering::Relaxed);
             }
             Some(TransportEvent::Path(path)) => drop(self.link.path.set(path)),
-            Some(TransportEvent::Ended(ended @ Ended::Relayed)) => {
-                self.shared.count_refused(ended.code());
-                self.transport_over(ended.into());
-            }
             Some(TransportEvent::Ended(ended)) => self.transport_over(ended.into()),
             None => self.transport_over(TransportError::Closed.into()),
         }

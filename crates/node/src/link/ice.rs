@@ -7,7 +7,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::sdp::SDP_MAX_CANDIDATES;
@@ -54,19 +54,14 @@ pub enum IceServerError {
     /// A STUN server with one.
     #[error("\"{0}\" takes no username and no credential: a STUN server answers everybody")]
     Credential(String),
-    /// A TURN server: links by way of one do not come up yet.
-    #[error(
-        "\"{0}\": links by way of a TURN server are not made yet; name STUN servers, and nodes that \
-         cannot be linked to are reached by way of others"
-    )]
-    Relay(String),
     /// More than [`ICE_SERVERS_MAX`].
     #[error("{0} ICE servers; a node asks at most {ICE_SERVERS_MAX}")]
     TooMany(usize),
 }
 
 impl IceServer {
-    /// The server at `url`, which is `stun:HOST:PORT` or `turn:HOST:PORT`; the port may be left out.
+    /// The server at `url`, which is `stun:HOST:PORT` or `turn:HOST:PORT`; the port may be left out,
+    /// and an IPv6 address stands in brackets.
     ///
     /// # Errors
     /// [`IceServerError`].
@@ -88,14 +83,7 @@ impl IceServer {
             Some(_) => return Err(form()),
             None => place,
         };
-        let (host, port) = match place.split_once(':') {
-            Some((host, port)) => (host, port.parse().map_err(|_| form())?),
-            None => (place, DEFAULT_PORT),
-        };
-        let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.');
-        if host.is_empty() || port == 0 || !host.bytes().all(plain) {
-            return Err(form());
-        }
+        let (host, port) = host_and_port(place).ok_or_else(form)?;
         let given = |text: Option<&str>| text.filter(|text| !text.is_empty()).map(str::to_owned);
         let turn = match (scheme, given(username), given(credential)) {
             ("stun", None, None) => None,
@@ -104,11 +92,7 @@ impl IceServer {
             ("turn", ..) => return Err(IceServerError::NoCredential(url.to_owned())),
             _ => return Err(form()),
         };
-        Ok(Self {
-            turn,
-            host: host.to_owned(),
-            port,
-        })
+        Ok(Self { turn, host, port })
     }
 
     /// Its address, without who uses it.
@@ -132,6 +116,28 @@ impl IceServer {
     fn place(&self) -> String {
         format!("{}:{}", self.host, self.port)
     }
+}
+
+/// The host, an IPv6 address in brackets and in its one form, and the port.
+fn host_and_port(place: &str) -> Option<(String, u16)> {
+    let port = |after: &str| match after.strip_prefix(':') {
+        Some(port) => port.parse().ok().filter(|&port| port != 0),
+        None => after.is_empty().then_some(DEFAULT_PORT),
+    };
+    if let Some(literal) = place.strip_prefix('[') {
+        let (address, after) = literal.split_once(']')?;
+        let address: Ipv6Addr = address.parse().ok()?;
+        return Some((format!("[{address}]"), port(after)?));
+    }
+    let (host, after) = place.split_at(place.find(':').unwrap_or(place.len()));
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.');
+    let named = !host.is_empty() && host.bytes().all(plain);
+    named.then_some((host.to_owned(), port(after)?))
+}
+
+/// A place without the brackets of an IPv6 address, which the crate sets here and not there.
+fn bare(place: &str) -> String {
+    place.replace(['[', ']'], "")
 }
 
 impl fmt::Debug for IceServer {
@@ -219,14 +225,15 @@ impl IceServers {
         self.0.iter().map(move |(server, it)| (server, state(it)))
     }
 
-    /// Whether a description has to wait for none.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+    /// Whether there is a server that relays.
+    pub fn has_turn(&self) -> bool {
+        self.0.iter().any(|(server, _)| server.is_turn())
     }
 
-    /// Keeps what one gathering showed of each server it asked, and warns of what is new and bad.
-    pub(super) fn judge(&self, seen: &Gathering) {
-        for (server, state) in self.0.iter() {
+    /// Keeps what one gathering showed of each server that was `asked`, and warns of what is new and
+    /// bad.
+    pub(super) fn judge(&self, seen: &Gathering, asked: impl Fn(&IceServer) -> bool) {
+        for (server, state) in self.0.iter().filter(|(server, _)| asked(server)) {
             let now = seen.state_of(server);
             let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
             if *state != now
@@ -249,13 +256,13 @@ struct Heard {
     places: Vec<(String, Vec<SocketAddr>)>,
     /// The addresses of servers that something came from.
     from: BTreeSet<SocketAddr>,
-    /// The TURN servers, as URLs without a query, that gave a relayed candidate.
+    /// The places of the TURN servers that gave a relayed candidate.
     relays: BTreeSet<String>,
 }
 
 impl Gathering {
     pub(super) fn resolved(&self, place: &str, addresses: &[SocketAddr]) {
-        self.with(|heard| heard.places.push((place.to_owned(), addresses.to_vec())));
+        self.with(|heard| heard.places.push((bare(place), addresses.to_vec())));
     }
 
     pub(super) fn came_from(&self, address: SocketAddr) {
@@ -266,9 +273,11 @@ impl Gathering {
         });
     }
 
+    /// The TURN server at this URL of the crate's gave a relayed candidate.
     pub(super) fn relays(&self, url: &str) {
         let url = url.split('?').next().unwrap_or(url);
-        self.with(|heard| heard.relays.insert(url.to_owned()));
+        let place = url.strip_prefix("turn:").unwrap_or(url);
+        self.with(|heard| heard.relays.insert(bare(place)));
     }
 
     /// Whether a server is there, and no peer.
@@ -277,13 +286,13 @@ impl Gathering {
     }
 
     fn state_of(&self, server: &IceServer) -> IceServerState {
-        let place = server.place();
+        let place = bare(&server.place());
         self.with(|heard| {
             let named = heard.places.iter().filter(|(name, _)| *name == place);
             let mut addresses = named.flat_map(|(_, addresses)| addresses);
             if !addresses.any(|address| heard.from.contains(address)) {
                 IceServerState::Unreachable
-            } else if server.is_turn() && !heard.relays.contains(&server.url()) {
+            } else if server.is_turn() && !heard.relays.contains(&place) {
                 IceServerState::Refused
             } else {
                 IceServerState::Works
@@ -330,6 +339,18 @@ mod tests {
             ("http://a", None, IceServerError::Form("http://a".into())),
             ("stun:a:0", None, IceServerError::Form("stun:a:0".into())),
             ("stun:a b", None, IceServerError::Form("stun:a b".into())),
+            ("stun:::1", None, IceServerError::Form("stun:::1".into())),
+            ("stun:[::1", None, IceServerError::Form("stun:[::1".into())),
+            (
+                "stun:[a]:1",
+                None,
+                IceServerError::Form("stun:[a]:1".into()),
+            ),
+            (
+                "stun:[::1]1",
+                None,
+                IceServerError::Form("stun:[::1]1".into()),
+            ),
             (
                 "turn:a",
                 None,
@@ -356,6 +377,29 @@ mod tests {
     }
 
     #[test]
+    fn an_ipv6_address_stands_in_brackets() {
+        for (url, one_form) in [
+            ("stun:[::1]:19302", "stun:[::1]:19302"),
+            ("stun:[2001:DB8:0:0:0:0:0:1]", "stun:[2001:db8::1]:3478"),
+        ] {
+            let server = IceServer::new(url, None, None).expect("a server");
+            assert_eq!(server.url(), one_form);
+        }
+        // The crate names such a server with and without brackets.
+        let url = "turn:[2001:db8:1:2:3:4:5:6]";
+        let turn = IceServer::new(url, Some("u"), Some("c")).expect("a server");
+        let servers = IceServers::new(vec![turn]).expect("one server");
+        let seen = Gathering::default();
+        let there = "[2001:db8:1:2:3:4:5:6]:3478".parse().expect("an address");
+        seen.resolved("2001:db8:1:2:3:4:5:6:3478", &[there]);
+        seen.came_from(there);
+        seen.relays("turn:2001:db8:1:2:3:4:5:6:3478?transport=udp");
+        servers.judge(&seen, |_| true);
+        let states: Vec<_> = servers.iter().map(|(_, state)| state).collect();
+        assert_eq!(states, [IceServerState::Works]);
+    }
+
+    #[test]
     fn a_full_list_of_servers_is_taken_and_one_more_is_refused() {
         let stun = IceServer::new("stun:a", None, None).expect("a server");
         assert!(IceServers::new(vec![stun.clone(); ICE_SERVERS_MAX]).is_ok());
@@ -373,16 +417,18 @@ mod tests {
         let state = |servers: &IceServers| servers.iter().map(|(_, it)| it).collect::<Vec<_>>();
         assert_eq!(state(&servers), [IceServerState::Unasked]);
         let seen = Gathering::default();
+        servers.judge(&seen, |server| !server.is_turn());
+        assert_eq!(state(&servers), [IceServerState::Unasked]);
         let (there, elsewhere) = (([1, 2, 3, 4], 3478).into(), ([1, 2, 3, 5], 3478).into());
         seen.resolved("a:3478", &[there]);
         seen.came_from(elsewhere);
-        servers.judge(&seen);
+        servers.judge(&seen, |_| true);
         assert_eq!(state(&servers), [IceServerState::Unreachable]);
         seen.came_from(there);
-        servers.judge(&seen);
+        servers.judge(&seen, |_| true);
         assert_eq!(state(&servers), [IceServerState::Refused]);
         seen.relays("turn:a:3478?transport=udp");
-        servers.judge(&seen);
+        servers.judge(&seen, |_| true);
         assert_eq!(state(&servers), [IceServerState::Works]);
     }
 }

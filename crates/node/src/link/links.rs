@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use overlane_core::identity::Signer;
 use overlane_core::lane::{CloseReason, QuotaHint, SessionStatus};
 use overlane_core::signal::OfferGuard;
-use overlane_core::{Class, Did};
+use overlane_core::{Class, Coded, Did};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, timeout};
 
@@ -141,6 +141,8 @@ pub(super) struct Shared {
     pub(super) guard: Mutex<OfferGuard>,
     /// Requests of strangers that were refused, by code: constants, so the table is bounded.
     pub(super) refused: Mutex<BTreeMap<&'static str, u64>>,
+    /// Links that ended before they were open, by code: constants too.
+    pub(super) not_opened: Mutex<BTreeMap<&'static str, u64>>,
     /// What the lanes of all links hold.
     pub(super) queued: Arc<Queued>,
     /// Counts changes of the registry, for those who wait for one.
@@ -162,9 +164,17 @@ pub(super) enum Stopping {
 
 impl Shared {
     pub(super) fn count_refused(&self, code: &'static str) {
-        let mut refused = lock(&self.refused);
-        let count = refused.entry(code).or_default();
-        *count = count.saturating_add(1);
+        one_more(&self.refused, code);
+    }
+
+    /// A link ended before it was open. One that gave way to another is no loss, and is not counted.
+    pub(super) fn count_not_opened(&self, reason: &DownReason) {
+        if !matches!(
+            reason,
+            DownReason::Replaced { .. } | DownReason::ShuttingDown
+        ) {
+            one_more(&self.not_opened, reason.code());
+        }
     }
 
     pub(super) fn changed(&self) {
@@ -180,6 +190,12 @@ impl Shared {
             }
         }
     }
+}
+
+fn one_more(table: &Mutex<BTreeMap<&'static str, u64>>, code: &'static str) {
+    let mut table = lock(table);
+    let count = table.entry(code).or_default();
+    *count = count.saturating_add(1);
 }
 
 /// A handle to all links of a node. Clones are handles to the same.
@@ -218,6 +234,7 @@ impl Links {
             connector,
             guard: Mutex::new(OfferGuard::new()),
             refused: Mutex::default(),
+            not_opened: Mutex::default(),
             queued: Arc::new(queued),
             changes: watch::Sender::new(0),
             stopping: watch::Sender::new(Stopping::No),
@@ -237,6 +254,12 @@ impl Links {
     /// How many offers were refused since the start, by the code of the refusal.
     pub fn offers_refused(&self) -> BTreeMap<&'static str, u64> {
         lock(&self.shared.refused).clone()
+    }
+
+    /// How many links ended before they were open since the start, by the code of why: handshakes
+    /// that a peer never finished, connections that found no way, ways that a policy refused.
+    pub fn not_opened(&self) -> BTreeMap<&'static str, u64> {
+        lock(&self.shared.not_opened).clone()
     }
 
     pub(crate) fn count_refused(&self, code: &'static str) {

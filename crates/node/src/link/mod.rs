@@ -24,9 +24,11 @@ pub mod ports;
 mod probe;
 mod queued;
 pub(crate) mod registry;
+mod relay;
 pub(crate) mod rule;
 pub mod sdp;
 pub mod server;
+mod settings;
 pub mod signal;
 pub mod socket;
 #[cfg(test)]

@@ -86,15 +86,18 @@ pub fn check(sdp: &str, reach: Reach) -> Result<Fingerprint, SdpError> {
     found.whole()
 }
 
-/// The same description with every candidate once: the crate says each a second time, for a second
-/// component that data channels do not have.
-pub(super) fn once_each(sdp: &str) -> String {
-    let again = |line: &&str| {
-        let candidate = line.strip_prefix("a=candidate:");
-        candidate.and_then(|words| words.split(' ').nth(1)) == Some("2")
+/// A description of this node's as it is told: with every candidate once, as the crate says each a
+/// second time, for a second component that data channels do not have; and without those that a peer
+/// would refuse the whole of it for: a server may tell any address.
+pub(super) fn told(sdp: &str, reach: Reach) -> String {
+    let stays = |line: &&str| {
+        let Some(candidate) = line.strip_prefix("a=candidate:") else {
+            return true;
+        };
+        let again = candidate.split(' ').nth(1) == Some("2");
+        !again && check_candidate(candidate.trim_end(), reach).is_ok()
     };
-    let lines = sdp.split_inclusive('\n');
-    lines.filter(|line| !again(line)).collect()
+    sdp.split_inclusive('\n').filter(stays).collect()
 }
 
 /// What the lines read so far held.
@@ -349,7 +352,31 @@ mod tests {
     fn a_candidate_is_said_once() {
         let again = "a=candidate:1 2 udp 2130706431 127.0.0.1 40000 typ host";
         let twice = sdp(&[FINGERPRINT, CANDIDATE, again]);
-        assert_eq!(once_each(&twice), sdp(&[FINGERPRINT, CANDIDATE]));
+        assert_eq!(
+            told(&twice, Reach::Loopback),
+            sdp(&[FINGERPRINT, CANDIDATE])
+        );
+    }
+
+    #[test]
+    fn law_what_a_server_says_of_this_node_spoils_no_description() {
+        let own = "a=candidate:1 1 udp 2130706431 192.0.2.1 40000 typ host";
+        for address in [
+            "127.0.0.1",
+            "0.0.0.0",
+            "224.0.0.1",
+            "255.255.255.255",
+            "::1",
+        ] {
+            let told_by_it = format!(
+                "a=candidate:2 1 udp 1694498815 {address} 9 typ srflx raddr 192.0.2.1 rport 40000"
+            );
+            let spoilt = sdp(&[FINGERPRINT, own, &told_by_it]);
+            assert!(check(&spoilt, Reach::Network).is_err(), "{address}");
+            let told = told(&spoilt, Reach::Network);
+            assert_eq!(told, sdp(&[FINGERPRINT, own]), "{address}");
+            assert!(check(&told, Reach::Network).is_ok(), "{address}");
+        }
     }
 
     #[test]

@@ -1,15 +1,17 @@
 //! The UDP socket under a link, and the runtime that hands it to the WebRTC crate.
 //!
-//! Two of the crate's habits are mended here, both through its [`Runtime`] door:
+//! Habits of the crate are mended here, all through its [`Runtime`] door:
 //!
 //! * A burst larger than the socket's receive buffer is dropped by the kernel and costs a whole
 //!   second of retransmission. So every socket asks for [`RECEIVE_BUFFER_WANTED_BYTES`], reads
 //!   back what the kernel granted, and the link's byte window is chosen from that.
 //! * A connection that is dropped without being closed leaves its driver running. Drivers and
 //!   sockets are counted, so that a leak shows, and file descriptors have a bound.
+//! * Those of its TURN client ([`super::relay`]), and that it sets the address of a TURN server
+//!   without the brackets that an IPv6 address needs.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::net::{Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -26,6 +28,7 @@ use webrtc::runtime::{
 
 use super::count::{Counted, Held};
 use super::ice::{Gathering, RESOLVE_DEADLINE_MS};
+use super::relay::{Rounds, is_channel_bind, is_renewal};
 
 /// The receive buffer that every link socket asks for.
 pub const RECEIVE_BUFFER_WANTED_BYTES: usize = 4 * 1024 * 1024;
@@ -72,20 +75,31 @@ fn size_receive_buffer(socket: &UdpSocket, wanted_bytes: usize) -> io::Result<us
     })
 }
 
-/// A gate on the datagrams of one connection, for tests that make a peer vanish: while it is
-/// shut, nothing leaves and nothing is read, as if the cable were cut.
+/// A gate on the datagrams of one connection, for tests that make a peer vanish or stand a wall
+/// between two: cut, nothing leaves and nothing is read; walled, nothing leaves but to servers.
 #[cfg(test)]
 #[derive(Debug, Default, Clone)]
-pub(crate) struct Cable(Arc<std::sync::atomic::AtomicBool>);
+pub(crate) struct Cable {
+    cut: Arc<std::sync::atomic::AtomicBool>,
+    walled: Arc<std::sync::atomic::AtomicBool>,
+}
 
 #[cfg(test)]
 impl Cable {
     pub(crate) fn cut(&self) {
-        self.0.store(true, Ordering::Release);
+        self.cut.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn wall(&self) {
+        self.walled.store(true, Ordering::Release);
     }
 
     fn is_cut(&self) -> bool {
-        self.0.load(Ordering::Acquire)
+        self.cut.load(Ordering::Acquire)
+    }
+
+    fn lets_out(&self, to_server: bool) -> bool {
+        !self.is_cut() && (to_server || !self.walled.load(Ordering::Acquire))
     }
 }
 
@@ -99,6 +113,7 @@ pub(crate) struct LinkRuntime {
     granted_bytes: Arc<AtomicUsize>,
     far: FarEnd,
     gathering: Gathering,
+    rounds: Rounds,
     #[cfg(test)]
     pub(crate) cable: Cable,
 }
@@ -123,8 +138,11 @@ impl FarEnd {
 }
 
 impl LinkRuntime {
-    pub(crate) fn new(held: Held, wanted_bytes: usize) -> Self {
+    /// With `relays`, its connection asks a TURN server to relay.
+    pub(crate) fn new(held: Held, wanted_bytes: usize, relays: bool) -> Self {
         let gathering = Gathering::default();
+        let rounds = Rounds::default();
+        rounds.set_relays(relays);
         Self {
             inner: TokioRuntime,
             held,
@@ -135,6 +153,7 @@ impl LinkRuntime {
                 servers: gathering.clone(),
             },
             gathering,
+            rounds,
             #[cfg(test)]
             cable: Cable::default(),
         }
@@ -143,6 +162,11 @@ impl LinkRuntime {
     /// What is heard of the servers that help through NATs.
     pub(super) fn gathering(&self) -> &Gathering {
         &self.gathering
+    }
+
+    /// The rounds of its driver.
+    pub(super) fn rounds(&self) -> &Rounds {
+        &self.rounds
     }
 
     /// Where its datagrams go.
@@ -159,10 +183,10 @@ impl LinkRuntime {
 impl Runtime for LinkRuntime {
     fn spawn(&self, future: Pin<Box<dyn Future<Output = ()> + Send>>) -> Box<dyn JoinHandle> {
         let counted = self.held.drivers.one();
-        self.inner.spawn(Box::pin(async move {
+        self.inner.spawn(Rounds::driver(Box::pin(async move {
             let _counted = counted;
             future.await;
-        }))
+        })))
     }
 
     fn wrap_udp_socket(&self, socket: UdpSocket) -> io::Result<Arc<dyn AsyncUdpSocket>> {
@@ -173,6 +197,7 @@ impl Runtime for LinkRuntime {
             _counted: self.held.sockets.one(),
             far: self.far.clone(),
             gathering: self.gathering.clone(),
+            rounds: self.rounds.clone(),
             #[cfg(test)]
             cable: self.cable.clone(),
         }))
@@ -196,8 +221,13 @@ impl Runtime for LinkRuntime {
         Box::pin(async move {
             // The driver that waits for it does nothing else meanwhile.
             let deadline = Duration::from_millis(RESOLVE_DEADLINE_MS);
-            let resolving = tokio::time::timeout(deadline, self.inner.resolve_host(host));
-            let addresses = resolving.await.map_err(|_| io::ErrorKind::TimedOut)??;
+            let addresses = match bare_ipv6(host) {
+                Some(address) => vec![address],
+                None => {
+                    let resolving = tokio::time::timeout(deadline, self.inner.resolve_host(host));
+                    resolving.await.map_err(|_| io::ErrorKind::TimedOut)??
+                }
+            };
             self.gathering.resolved(host, &addresses);
             Ok(addresses)
         })
@@ -208,7 +238,7 @@ impl Runtime for LinkRuntime {
     }
 
     fn sleep(&self, duration: Duration) -> Pin<Box<dyn Future<Output = ()> + Send + 'static>> {
-        self.inner.sleep(duration)
+        self.rounds.sleep(|| self.inner.sleep(duration))
     }
 
     fn interval(&self, period: Duration) -> Box<dyn AsyncInterval> {
@@ -228,6 +258,23 @@ impl Runtime for LinkRuntime {
     }
 }
 
+/// Whether the system says that nothing leads there, or that nothing may be sent there.
+fn leads_nowhere(cause: &io::Error) -> bool {
+    matches!(
+        cause.kind(),
+        io::ErrorKind::NetworkUnreachable
+            | io::ErrorKind::HostUnreachable
+            | io::ErrorKind::PermissionDenied
+    )
+}
+
+/// An IPv6 address and a port as the crate sets those of a TURN server: without brackets.
+fn bare_ipv6(place: &str) -> Option<SocketAddr> {
+    let (address, port) = place.rsplit_once(':')?;
+    let address: Ipv6Addr = address.parse().ok()?;
+    Some((address, port.parse().ok()?).into())
+}
+
 /// A counted socket.
 #[derive(Debug)]
 struct LinkSocket {
@@ -235,6 +282,7 @@ struct LinkSocket {
     _counted: Counted,
     far: FarEnd,
     gathering: Gathering,
+    rounds: Rounds,
     #[cfg(test)]
     cable: Cable,
 }
@@ -256,11 +304,24 @@ impl AsyncUdpSocket for LinkSocket {
 
     fn poll_send(&self, cx: &mut Context<'_>, transmit: &Transmit<'_>) -> Poll<io::Result<usize>> {
         self.far.sent_to(transmit.destination);
-        #[cfg(test)]
-        if self.cable.is_cut() {
-            return Poll::Ready(Ok(transmit.contents.len()));
+        let gone = Poll::Ready(Ok(transmit.contents.len()));
+        let to_server = self.gathering.is_server(transmit.destination);
+        if to_server {
+            let renews_in_vain = !self.rounds.relays() && is_renewal(transmit.contents);
+            if renews_in_vain || is_channel_bind(transmit.contents) {
+                return gone;
+            }
+            self.rounds.sent();
         }
-        self.inner.poll_send(cx, transmit)
+        #[cfg(test)]
+        if !self.cable.lets_out(to_server) {
+            return gone;
+        }
+        match self.inner.poll_send(cx, transmit) {
+            // No way there is no fault of this node's: it is one of the addresses that are tried.
+            Poll::Ready(Err(cause)) if !to_server && leads_nowhere(&cause) => gone,
+            sent => sent,
+        }
     }
 
     fn poll_recv(
@@ -318,6 +379,15 @@ mod tests {
         assert_eq!(window_scale_max(RECEIVE_BUFFER_UNTUNED_BYTES), 1);
         assert_eq!(window_scale_max(0), 1);
         assert_eq!(window_scale_max(usize::MAX), WINDOW_SCALE_MAX);
+    }
+
+    #[test]
+    fn an_ipv6_address_is_known_without_its_brackets() {
+        let one = "[::1]:3478".parse().ok();
+        assert_eq!(bare_ipv6("::1:3478"), one);
+        for other in ["[::1]:3478", "a:3478", "127.0.0.1:3478", "::1", "::1:x", ""] {
+            assert_eq!(bare_ipv6(other), None, "{other}");
+        }
     }
 
     #[test]

@@ -132,7 +132,11 @@ pub(crate) async fn start(builder: NodeBuilder) -> Result<Node, NodeError> {
         connection: builder.connection,
         ..LinkConfig::default()
     };
-    let (links, link_events) = Links::start(link_config, Arc::clone(&identity) as _);
+    let signer = Arc::clone(&identity) as _;
+    let (links, link_events) = match builder.connector {
+        Some((connector, held)) => Links::over(connector, held, link_config, signer),
+        None => Links::start(link_config, signer),
+    };
     let (stop_listening, url) = match listener {
         Some((listener, address)) => {
             let stop = serve(listener, link::signal::router(links.clone()));

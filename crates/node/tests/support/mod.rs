@@ -113,8 +113,13 @@ pub(crate) struct Running {
 
 impl Running {
     /// Starts this.
-    pub(crate) fn of(mut command: Command) -> Self {
-        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    pub(crate) fn of(command: Command) -> Self {
+        Self::with_log(command, Stdio::piped())
+    }
+
+    /// Starts this, and has its log written there.
+    pub(crate) fn with_log(mut command: Command, log: impl Into<Stdio>) -> Self {
+        command.stdout(Stdio::piped()).stderr(log);
         let mut child = command.spawn().expect("a process");
         let lines = BufReader::new(child.stdout.take().expect("its output"));
         Self { child, lines }

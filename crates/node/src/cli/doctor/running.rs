@@ -1,6 +1,6 @@
 //! What a running daemon knows of itself.
 
-use overlane_node::api::StatusReport;
+use overlane_node::api::{IceServerReport, StatusReport};
 
 use super::super::explain::to_do;
 use super::super::output::Output;
@@ -13,6 +13,7 @@ const HELD_MANY: usize = 200;
 pub(super) fn steps(status: &StatusReport, output: &Output) -> Vec<Step> {
     let mut steps = stores(status, output);
     steps.push(links(status, output));
+    steps.extend(ice_servers(status, output));
     steps.extend(peers(status, output));
     steps.push(neighbours(status, output));
     steps.push(queues(status, output));
@@ -76,6 +77,20 @@ fn links(status: &StatusReport, output: &Output) -> Step {
         return step.but(Finding::Warning, meaning, None);
     }
     step
+}
+
+fn ice_servers(status: &StatusReport, output: &Output) -> Vec<Step> {
+    let step = |server: &IceServerReport| {
+        let tried = format!("ask how {} fared", server.url);
+        let Some(code) = &server.error else {
+            return Step::good("ice", tried, server.state.clone());
+        };
+        let found = format!("{} ({code})", server.state);
+        let meaning = "links go on without it; through NATs fewer of them come up";
+        let next = to_do(code, &output.overlane);
+        Step::good("ice", tried, found).but(Finding::Warning, meaning, next)
+    };
+    status.ice_servers.iter().map(step).collect()
 }
 
 fn peers(status: &StatusReport, output: &Output) -> Vec<Step> {

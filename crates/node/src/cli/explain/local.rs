@@ -61,7 +61,7 @@ pub(super) const ENTRIES: &[Entry] = &[
     entry(
         "cli/ice_servers",
         "A server under ice.servers in config.toml cannot be used.",
-        "name STUN servers as stun:HOST:PORT, three at most",
+        "name STUN servers as stun:HOST:PORT and TURN servers as turn:HOST:PORT with a username and a credential, three at most",
     ),
     entry(
         "cli/keep_too_large",
@@ -182,6 +182,11 @@ pub(super) const ENTRIES: &[Entry] = &[
         "home/config",
         "The configuration has a mistake in the line that is named.",
         "mend that line, or take it away to get the default; `{overlane} config check` shows every mistake",
+    ),
+    entry(
+        "home/config_mode",
+        "config.toml holds the credential of a TURN server, and others on this machine can read or write it.",
+        "chmod 600 on that file; if somebody else can have read it, a new credential too",
     ),
     entry(
         "home/in_use",

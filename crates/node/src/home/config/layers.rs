@@ -114,6 +114,13 @@ impl Settings {
         })
     }
 
+    /// Whether the credential of a server is in the file, and not only in the environment or a flag.
+    pub(super) fn file_says_credential(&self) -> bool {
+        let mut servers = self.config.ice_servers.iter();
+        matches!(self.origin(Key::IceServers), Origin::File { .. })
+            && servers.any(|server| server.credentials().is_some())
+    }
+
     fn origin(&self, key: Key) -> Origin {
         let unsaid = || match KEYS.iter().find(|spec| spec.key == key) {
             Some(spec) if spec.is_of_profile() => Origin::Profile(self.config.profile),

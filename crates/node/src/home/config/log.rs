@@ -7,6 +7,10 @@ use tracing_subscriber::filter::{LevelFilter, Targets};
 /// What the targets of this node's own crates begin with.
 const OWN_TARGETS: &str = "overlane";
 
+/// A library's target that tells nothing unless it is named: ways that ICE tries by a TURN server and
+/// that lead nowhere are errors to it, and how the server fared the node says itself.
+pub(super) const QUIET_TARGET: &str = "webrtc::peer_connection::transport::turn_relayer";
+
 /// What is logged: a level, or levels by target ("info,overlane_node::link=debug"). A level alone
 /// is that of the node's own messages: the libraries under it warn of what it handles, so they tell
 /// errors only, unless a target names them ("warn,rtc=debug").
@@ -63,6 +67,7 @@ fn own(targets: &Targets) -> Targets {
     let level = targets.default_level().unwrap_or(LevelFilter::OFF);
     Targets::new()
         .with_default(level.min(LevelFilter::ERROR))
+        .with_target(QUIET_TARGET, LevelFilter::OFF)
         .with_target(OWN_TARGETS, level)
         .with_targets(targets.iter())
 }

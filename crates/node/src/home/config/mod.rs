@@ -15,15 +15,17 @@ mod url;
 mod values;
 mod write;
 
-use std::fs;
-use std::io::ErrorKind;
+use std::fs::File;
+use std::io::{self, ErrorKind, Read};
 use std::net::{IpAddr, SocketAddr};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use overlane_core::NetworkId;
 use overlane_storage_native::StoreKind;
 
 use super::HomeError;
+use super::files::{OTHERS, PRIVATE};
 use crate::Limits;
 use crate::link::ice::{IceServer, facing_the_network};
 use crate::link::ports::Ports;
@@ -109,10 +111,15 @@ impl Config {
     }
 
     /// What the file at `path` and everybody else says; or everything that is wrong with it. A
-    /// missing file says nothing.
+    /// missing file says nothing; one that says a credential is its owner's alone.
     pub(super) fn resolve(path: &Path, sources: &Sources) -> Result<Settings, Vec<HomeError>> {
-        let text = text(path).map_err(|error| vec![error])?;
-        layers::resolve(&text, path, sources)
+        let Written { text, mode } = written(path).map_err(|error| vec![error])?;
+        let settings = layers::resolve(&text, path, sources)?;
+        if mode & OTHERS != 0 && settings.file_says_credential() {
+            let path = path.to_owned();
+            return Err(vec![HomeError::ConfigMode { path, mode }]);
+        }
+        Ok(settings)
     }
 
     /// The address that links are bound to.
@@ -130,9 +137,27 @@ impl Config {
     }
 }
 
-fn text(path: &Path) -> Result<String, HomeError> {
-    match fs::read_to_string(path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(String::new()),
+/// The file as it is.
+struct Written {
+    text: String,
+    /// Its permission bits: of the file that was read.
+    mode: u32,
+}
+
+/// A missing file is an empty one that its owner alone can read.
+fn written(path: &Path) -> Result<Written, HomeError> {
+    let read = || -> io::Result<Written> {
+        let mut file = File::open(path)?;
+        let mode = file.metadata()?.mode() & 0o7777;
+        let mut text = String::new();
+        file.read_to_string(&mut text)?;
+        Ok(Written { text, mode })
+    };
+    match read() {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Written {
+            text: String::new(),
+            mode: PRIVATE,
+        }),
         other => other.map_err(HomeError::io("read", path)),
     }
 }

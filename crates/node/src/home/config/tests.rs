@@ -1,8 +1,11 @@
 //! Reading, showing, writing.
 
+use std::fs;
+
 use super::keys::nearest;
 use super::*;
 use crate::PEERS_MAX;
+use crate::home::files;
 
 fn settings(text: &str, sources: &Sources) -> Result<Settings, Vec<HomeError>> {
     layers::resolve(text, Path::new("config.toml"), sources)
@@ -74,6 +77,11 @@ fn every_mistake_is_named_with_its_line() {
             "[[ice.servers]]\nurl = \"stun:a\"\npassword = \"x\"",
             "credential",
         ),
+        (
+            4,
+            "[[ice.servers]]\nurl = \"turn:a\"\nusername = \"u\"\ncredential = 571984",
+            "expected text",
+        ),
     ] {
         let Err(HomeError::Config {
             line: at, cause, ..
@@ -83,6 +91,7 @@ fn every_mistake_is_named_with_its_line() {
         };
         assert_eq!(at, line, "{text:?}: {cause}");
         assert!(cause.contains(words), "{text:?}: {cause}");
+        assert!(!cause.contains("571984"), "a credential is shown: {cause}");
     }
 }
 
@@ -111,6 +120,10 @@ fn libraries_tell_errors_only_unless_they_are_named() {
     assert!(tells("warn", "overlane_node::link", Level::WARN));
     assert!(!tells("warn", "rtc_ice::agent", Level::WARN));
     assert!(tells("warn", "rtc_ice::agent", Level::ERROR));
+    assert!(tells("warn", "webrtc::peer_connection", Level::ERROR));
+    assert!(!tells("warn", log::QUIET_TARGET, Level::ERROR));
+    let named = format!("warn,{}=error", log::QUIET_TARGET);
+    assert!(tells(&named, log::QUIET_TARGET, Level::ERROR));
     assert!(!tells("debug", "rtc", Level::WARN));
     assert!(tells("debug", "overlane", Level::DEBUG));
     assert!(tells("warn,rtc=debug", "rtc_ice", Level::DEBUG));
@@ -146,6 +159,54 @@ fn a_peer_url_has_one_form() {
         "https://a:1",
     ] {
         assert!(peer_url(wrong).is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn a_credential_is_read_from_a_file_of_its_owner_alone() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let path = dir.path().join("config.toml");
+    let turn = IceServer::new("turn:[::1]", Some("me"), Some("s3cret")).expect("a server");
+    let open = Config::default();
+    let secret = Config {
+        ice_servers: vec![turn],
+        ..Config::default()
+    };
+    for (config, mode, taken) in [
+        (&open, 0o644, true),
+        (&secret, 0o600, true),
+        (&secret, 0o400, true),
+        (&secret, 0o640, false),
+        (&secret, 0o604, false),
+        (&secret, 0o620, false),
+    ] {
+        files::replace(&path, config.to_toml().as_bytes(), mode).expect("written");
+        // Whatever the umask of whoever runs this takes away.
+        let mode_of = std::os::unix::fs::PermissionsExt::from_mode(mode);
+        fs::set_permissions(&path, mode_of).expect("set");
+        match Config::resolve(&path, &Sources::default()).map(|it| it.config) {
+            Ok(read) if taken => assert_eq!(read, *config),
+            Err(wrong) if !taken => assert_eq!(
+                wrong,
+                [HomeError::ConfigMode {
+                    path: path.clone(),
+                    mode
+                }]
+            ),
+            other => panic!("{mode:o}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn editing_the_peers_keeps_the_modes_of_the_file() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let path = dir.path().join("config.toml");
+    for mode in [0o600, 0o644] {
+        files::replace(&path, b"peers = []", mode).expect("written");
+        write_peers(&path, &["http://127.0.0.1:5".to_owned()]).expect("edited");
+        let after = fs::metadata(&path).expect("there").mode() & 0o7777;
+        assert_eq!(after, mode);
     }
 }
 

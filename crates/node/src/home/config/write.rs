@@ -5,7 +5,7 @@ use std::path::Path;
 use toml_edit::{Array, DocumentMut, Item, Value};
 
 use super::keys::{KEYS, Key, KeySpec, Kind};
-use super::{Config, text, values};
+use super::{Config, Written, values, written};
 use crate::home::{HomeError, files};
 
 /// How wide the words are.
@@ -63,7 +63,11 @@ impl Config {
     /// The tables of the servers, or how one is written.
     fn servers(&self, spec: &KeySpec) -> String {
         let name = spec.name;
-        let mut text = format!("# [[{name}]]\n# url = \"stun:stun.example:3478\"\n");
+        let mut text = format!(
+            "# [[{name}]]\n# url = \"stun:stun.example:3478\"\n\
+             # [[{name}]]\n# url = \"turn:turn.example:3478\"\n\
+             # username = \"NAME\"\n# credential = \"WORD\"\n"
+        );
         let written = values::written(self, spec.key);
         let servers = written.as_ref().and_then(Value::as_array);
         for server in servers.into_iter().flatten() {
@@ -101,7 +105,7 @@ fn in_words(spec: &KeySpec) -> String {
 
 /// Puts `peers` in place of the list in the file, and keeps everything else, comments too.
 pub(in crate::home) fn write_peers(path: &Path, peers: &[String]) -> Result<(), HomeError> {
-    let before = text(path)?;
+    let Written { text: before, mode } = written(path)?;
     let mut document: DocumentMut =
         before
             .parse()
@@ -125,7 +129,7 @@ pub(in crate::home) fn write_peers(path: &Path, peers: &[String]) -> Result<(), 
         Some(there) => *there = value,
         None => drop(document.insert("peers", value)),
     }
-    files::replace(path, document.to_string().as_bytes(), 0o644)
+    files::replace(path, document.to_string().as_bytes(), mode)
 }
 
 fn line(text: &str, start: usize) -> usize {

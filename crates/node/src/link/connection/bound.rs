@@ -1,5 +1,6 @@
 //! A connection on a port of the range.
 
+use super::super::ports::Ports;
 use super::*;
 
 /// How often a port that was free is found taken before the connection is given up.

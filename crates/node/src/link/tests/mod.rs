@@ -10,6 +10,7 @@ pub(super) mod node;
 mod opening;
 mod signalling;
 mod transport;
+mod turn;
 mod wrap;
 
 use std::time::Duration;

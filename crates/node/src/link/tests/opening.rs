@@ -1,16 +1,20 @@
 //! Opening a link: lost first messages, wrong certificates, retries, bounds.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use overlane_core::Coded;
+use overlane_core::identity::{Life, VerifyContext};
 use overlane_core::lane::CloseReason;
-use overlane_core::signal::Source;
+use overlane_core::signal::{Answer, Offer, SIGNAL_TTL_DEFAULT_MS, Source};
 use tokio::time::{Duration, Instant};
 
 use super::must;
 use super::node::{Identity, Node, Pair, frame};
-use super::wrap::{Trick, Tricky};
+use super::wrap::{Trick, Tricky, swap_fingerprint};
+use crate::link::connection::{ConnectionConfig, WebRtc};
 use crate::link::count::Held;
+use crate::link::transport::{Transport, TransportEvent};
 use crate::link::{
     ClockWitness, DownReason, LinkConfig, LinkError, LinkEvent, LinkIdentity, LinkUp,
 };
@@ -64,9 +68,11 @@ async fn a_wrong_fingerprint_ends_at_our_own_deadline() {
         "{reason}"
     );
     assert_eq!(refused.code(), "link/not_opened");
+    assert_eq!(a.links.not_opened(), BTreeMap::from([(reason.code(), 1)]));
     assert_eq!(made.made(), 1);
     // Nothing of it is left on either side, and the other node never heard of a link.
     must("the release", b.links.held().all_released()).await;
+    assert_eq!(b.links.not_opened().values().sum::<u64>(), 1);
     must("the release", b.links.shutdown()).await;
     assert!(b.events.try_recv().is_err());
 }
@@ -126,6 +132,62 @@ async fn half_open_handshakes_are_bounded_and_give_their_places_back() {
     let up = must("a link", a.links.dial(&b.url)).await.unwrap();
     assert_eq!(up.peer, b.did());
     assert_eq!(b.up().await.1, a.did());
+}
+
+/// However far a peer takes a handshake that it never finishes, it holds one place until the deadline,
+/// and is counted: it never concludes; it begins DTLS with a certificate that nobody signed for, so that
+/// it never ends; it opens the channels, and says nothing on them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn handshakes_that_stop_half_way_fill_their_bound_are_counted_and_end() {
+    const MAX: usize = 3;
+    let config = LinkConfig {
+        handshakes_max: MAX,
+        handshake_deadline_ms: 2_000,
+        ..LinkConfig::default()
+    };
+    let b = Node::with(Identity::new(2), config).await;
+    let webrtc = WebRtc::new(ConnectionConfig::default(), Held::default());
+    let (stranger, _) = webrtc.connect().await.unwrap();
+    let stranger = stranger.offer().await.unwrap();
+    let mut silent = Vec::new();
+    for stops in 0..MAX {
+        let (connection, mut events) = webrtc.connect().await.unwrap();
+        let identity = Identity::new(3 + u8::try_from(stops).unwrap());
+        let mut sdp = connection.offer().await.unwrap();
+        if stops == 1 {
+            sdp = swap_fingerprint(&sdp, &stranger);
+        }
+        let life = Life {
+            issued_ms: identity.now_ms(),
+            ttl_ms: SIGNAL_TTL_DEFAULT_MS,
+        };
+        let offer = Offer::sign(sdp, identity.nonce(), life, &identity.signer()).unwrap();
+        let answer = b.links.answer(&offer.to_bytes(), Source::Local).await;
+        let answer = Answer::from_bytes(&answer.unwrap()).unwrap();
+        let context = VerifyContext {
+            network: identity.signer().network(),
+            now_ms: identity.now_ms(),
+        };
+        let answer = answer.verify(offer.digest(), &context).unwrap();
+        if stops > 0 {
+            connection.conclude(answer.sdp()).await.unwrap();
+        }
+        if stops == 2 {
+            while !matches!(
+                must("its channels", events.recv()).await.unwrap(),
+                TransportEvent::Open(_)
+            ) {}
+        }
+        silent.push((connection, events));
+    }
+    assert_eq!(b.links.held().sockets.now(), MAX);
+    let offer = super::signalling::offer_of(&Identity::new(9)).await;
+    let refused = b.links.answer(&offer.to_bytes(), Source::Local).await;
+    assert_eq!(refused, Err(LinkError::HandshakesFull { max: MAX }));
+    must("their end", b.links.held().all_released()).await;
+    let counted = b.links.not_opened();
+    assert_eq!(counted.values().sum::<u64>(), MAX as u64, "{counted:?}");
+    assert!(counted["link/handshake_timeout"] >= 2, "{counted:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

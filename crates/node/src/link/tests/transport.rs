@@ -11,9 +11,10 @@ use overlane_core::{Class, Coded};
 use tokio::sync::mpsc;
 
 use super::must;
+use super::turn::{Manners, Server};
 use crate::link::connection::{CHECKS_PER_OFFER_MAX, Connection, ConnectionConfig, WebRtc};
 use crate::link::count::Held;
-use crate::link::ice::LinkPath;
+use crate::link::ice::{ICE_SERVERS_MAX, IceServers, LinkPath};
 use crate::link::sdp::{self, Fingerprint, Reach, SDP_MAX_CANDIDATES, SdpError};
 use crate::link::socket::RECEIVE_BUFFER_UNTUNED_BYTES;
 use crate::link::transport::{
@@ -192,14 +193,37 @@ async fn a_vanished_peer_is_detected_by_the_timeouts_that_were_set() {
     }
 }
 
-/// Whoever offers chooses where the checks go, and nobody there need have asked for them.
+/// Whoever offers chooses where the checks go, and nobody there need have asked for them. With servers
+/// a node tries each address from more of its own, and no more often for it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn law_one_offer_makes_few_checks_go_to_addresses_of_its_choice() {
-    let config = ConnectionConfig {
-        check_interval_ms: 1,
-        ..impatient()
-    };
-    let (a, mut b) = (End::new(&config).await, End::new(&config).await);
+    let lies_of_addresses = true;
+    let server = Server::new(Manners {
+        lies_of_addresses,
+        ..Manners::default()
+    })
+    .await;
+    let other = Server::new(Manners::default()).await;
+    let servers = vec![server.stun(), server.turn(), other.turn()];
+    assert_eq!(servers.len(), ICE_SERVERS_MAX);
+    for ice_servers in [Vec::new(), servers] {
+        let own = 1 + ice_servers.len();
+        let config = ConnectionConfig {
+            check_interval_ms: 1,
+            ice_servers: IceServers::new(ice_servers).unwrap(),
+            ..impatient()
+        };
+        let checks = checks_that_one_offer_makes(&config).await;
+        assert!(
+            checks >= SDP_MAX_CANDIDATES * own,
+            "from {own} addresses {checks} checks: some went elsewhere"
+        );
+        assert!(checks <= CHECKS_PER_OFFER_MAX, "{checks} checks");
+    }
+}
+
+async fn checks_that_one_offer_makes(config: &ConnectionConfig) -> usize {
+    let (a, mut b) = (End::new(config).await, End::new(config).await);
     let offer = must("an offer", a.connection.offer()).await.unwrap();
     let victims: Vec<_> = (0..SDP_MAX_CANDIDATES)
         .map(|_| UdpSocket::bind("127.0.0.1:0").unwrap())
@@ -224,8 +248,7 @@ async fn law_one_offer_makes_few_checks_go_to_addresses_of_its_choice() {
             checks += 1;
         }
     }
-    assert!(checks >= SDP_MAX_CANDIDATES, "the checks went elsewhere");
-    assert!(checks <= CHECKS_PER_OFFER_MAX, "{checks} checks");
+    checks
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -21,6 +21,8 @@ pub(super) enum Trick {
     LoseFirst,
     /// This many of the first descriptions carry another's fingerprint.
     WrongFingerprint(usize),
+    /// Nothing leads to their peers directly.
+    Walled,
     /// A channel stops taking messages after this many.
     StuckAfter(usize),
 }
@@ -58,6 +60,9 @@ impl Tricky {
 impl Connector for Tricky {
     async fn open(&self) -> Result<Opened, TransportError> {
         let (connection, events) = self.webrtc.connect().await?;
+        if self.trick == Trick::Walled {
+            connection.cable().wall();
+        }
         let earlier = self.made();
         self.made.lock().unwrap().push(Arc::clone(&connection));
         let stranger = match self.trick {
@@ -163,7 +168,7 @@ impl Transport for Wrapped {
 }
 
 /// `sdp` with the fingerprint of `other`.
-fn swap_fingerprint(sdp: &str, other: &str) -> String {
+pub(super) fn swap_fingerprint(sdp: &str, other: &str) -> String {
     let is_fingerprint = |line: &&str| line.starts_with("a=fingerprint:");
     let other = other.lines().find(is_fingerprint).unwrap();
     let mut swapped = String::new();
