@@ -14,7 +14,7 @@ use std::sync::Arc;
 use overlane_core::Did;
 use overlane_core::identity::Account;
 use overlane_core::transaction::{Message, Namespace};
-use overlane_node::Node;
+use overlane_node::{Node, Sealing};
 use overlane_storage_native::vfs::RealVfs;
 use overlane_storage_native::{FILES_BUDGET_BYTES, FilesStore};
 use zeroize::Zeroizing;
@@ -52,12 +52,14 @@ async fn main() -> Result<(), Box<dyn Error>> {
             let body = number.to_be_bytes();
             let namespace = Namespace::new(PRESENCE)?;
             phone
-                .send(
+                .send_as(
                     desk.did(),
                     Message::Application {
                         namespace,
                         body: &body,
                     },
+                    // Sealed, the namespace would be inside, and not seen in time.
+                    Sealing::Plain,
                 )
                 .await?;
         }

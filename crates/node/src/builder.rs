@@ -31,6 +31,7 @@ pub struct NodeBuilder {
     pub(crate) delegation_ttl_ms: u64,
     pub(crate) delegating: Vec<String>,
     pub(crate) limits: Limits,
+    pub(crate) require_sealed: bool,
     pub(crate) connection: ConnectionConfig,
     pub(crate) connector: Option<(Arc<dyn Connector>, Held)>,
 }
@@ -47,6 +48,7 @@ impl NodeBuilder {
             delegation_ttl_ms: overlane_core::identity::DELEGATION_TTL_DEFAULT_MS,
             delegating: Vec::new(),
             limits: Limits::default(),
+            require_sealed: false,
             connection: ConnectionConfig::default(),
             connector: None,
         }
@@ -162,6 +164,14 @@ impl NodeBuilder {
         self
     }
 
+    /// Takes the application's messages only if they are sealed; others are admitted, refused as
+    /// `seal/required`, and counted. By default both are taken, and a message says which it is
+    /// (`is_sealed` of its payload).
+    pub fn require_sealed(mut self, require: bool) -> Self {
+        self.require_sealed = require;
+        self
+    }
+
     /// A namespace that delegates its replay: it guards itself, and this node writes no record for
     /// what it need not guard.
     ///
@@ -175,6 +185,9 @@ impl NodeBuilder {
     /// costs no write. Every other message of the namespace, a relayed copy included, keeps the
     /// durable window; a message that came both ways may be admitted twice. Source: seed 1,
     /// "Persistence and bounds" (link-local transactions).
+    ///
+    /// A sealed message's namespace is inside, so that only those that are sent plain
+    /// ([`Sealing::Plain`](crate::Sealing::Plain)) are link-local.
     ///
     /// At most [`DELEGATING_NAMESPACES`](overlane_core::replay::DELEGATING_NAMESPACES); one
     /// more, and [`spawn`](Self::spawn) is refused.

@@ -30,5 +30,5 @@ pub use node::Node;
 pub use overlay::Pong;
 pub use peer::{Delivery, Event, Receipt, Refusal, SendError};
 pub use runtime::{EVENTS_KEPT_MAX, PEERS_MAX, Progress};
-pub use sending::Sending;
+pub use sending::{Sealing, Sending};
 pub use status::{NeighbourStatus, PeerState, PeerStatus, QueueStatus, Role, Status, StoreStatus};

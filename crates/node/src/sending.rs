@@ -6,15 +6,28 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use overlane_core::Did;
+use overlane_core::identity::AccountKey;
 use overlane_core::transaction::{Data, Message, SignError};
 use overlane_core::wire::cbor;
+use overlane_core::{Class, Did};
 use tokio::sync::{mpsc, oneshot, watch};
 
+use crate::error::NodeError;
 use crate::node::Node;
-use crate::peer::{Outgoing, Receipt, SendError, SendId, is_reserved};
+use crate::peer::{Outgoing, Receipt, SendError, SendId, claims_sealed, is_reserved};
 use crate::places::Place;
-use crate::runtime::{Awaited, Posted, Progress};
+use crate::runtime::{Awaited, Command, Posted, Progress};
+
+/// Whether an application's message is sealed to its destination, so that it alone can read it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Sealing {
+    /// Sealed. Where the destination's key is not known here, it is asked for first; a message is never
+    /// sent plain for want of it.
+    #[default]
+    Sealed,
+    /// As it is: every node on its way can read it.
+    Plain,
+}
 
 /// A send that is on its way. It is a future: its result comes once a lane has the message.
 ///
@@ -50,7 +63,9 @@ impl Future for Sending {
 }
 
 impl Node {
-    /// Signs a message, and puts it in the destination's lane. It waits for a place among the sends to
+    /// Seals an application's message to its destination, signs it, and puts it in the destination's lane.
+    /// Messages of other classes are sent as they are. It waits for the destination's key where that is
+    /// not known here, and waits for a place among the sends to
     /// this destination, the stream's pace, its durable lease, and room in the lane. Dropping the
     /// future while it waits for its place sends nothing; after that it abandons only the wait, and
     /// the message goes out all the same.
@@ -58,11 +73,24 @@ impl Node {
     /// # Errors
     /// [`SendError`]. After one that came before the signature, no sequence was used.
     pub async fn send(&self, destination: Did, message: Message<'_>) -> Result<Receipt, SendError> {
-        let outgoing = self.outgoing(destination, &message)?;
+        self.send_as(destination, message, Sealing::Sealed).await
+    }
+
+    /// As [`send`](Self::send), sealed or plain.
+    ///
+    /// # Errors
+    /// [`SendError`].
+    pub async fn send_as(
+        &self,
+        destination: Did,
+        message: Message<'_>,
+        sealing: Sealing,
+    ) -> Result<Receipt, SendError> {
+        let outgoing = self.outgoing(destination, &message, sealing)?;
         self.send_outgoing(outgoing, None).await?.await
     }
 
-    /// As [`send`](Self::send), telling how far a message that travels in chunks came into its lane.
+    /// As [`send_as`](Self::send_as), telling how far a message that travels in chunks came into its lane.
     ///
     /// # Errors
     /// [`SendError`].
@@ -70,9 +98,10 @@ impl Node {
         &self,
         destination: Did,
         message: Message<'_>,
+        sealing: Sealing,
         progress: watch::Sender<Progress>,
     ) -> Result<Receipt, SendError> {
-        let outgoing = self.outgoing(destination, &message)?;
+        let outgoing = self.outgoing(destination, &message, sealing)?;
         self.send_outgoing(outgoing, Some(progress)).await?.await
     }
 
@@ -83,7 +112,20 @@ impl Node {
     /// [`SendError::TooManyPending`]: the destination has its share of the sends under way; no other
     /// destination has anything to do with it. [`SendError`] otherwise.
     pub fn post(&self, destination: Did, message: Message<'_>) -> Result<Sending, SendError> {
-        let outgoing = self.outgoing(destination, &message)?;
+        self.post_as(destination, message, Sealing::Sealed)
+    }
+
+    /// As [`post`](Self::post), sealed or plain.
+    ///
+    /// # Errors
+    /// [`SendError`].
+    pub fn post_as(
+        &self,
+        destination: Did,
+        message: Message<'_>,
+        sealing: Sealing,
+    ) -> Result<Sending, SendError> {
+        let outgoing = self.outgoing(destination, &message, sealing)?;
         let place = self
             .parts()
             .places
@@ -127,15 +169,33 @@ impl Node {
         self.give(place, offer)?.await
     }
 
-    fn outgoing(&self, destination: Did, message: &Message<'_>) -> Result<Outgoing, SendError> {
-        if is_reserved(message) {
+    /// Notes an account's public key, wherever it was learnt: messages to it are sealed with no question
+    /// asked first.
+    ///
+    /// # Errors
+    /// [`NodeError::Closed`].
+    pub async fn learn(&self, account: AccountKey) -> Result<(), NodeError> {
+        self.command(Command::Learn(Box::new(account))).await
+    }
+
+    fn outgoing(
+        &self,
+        destination: Did,
+        message: &Message<'_>,
+        sealing: Sealing,
+    ) -> Result<Outgoing, SendError> {
+        if is_reserved(message) || claims_sealed(message) {
             return Err(SendError::ReservedNamespace);
         }
         let data = Data::parse_large(cbor::to_vec(message)).map_err(SignError::from)?;
+        let identity = &self.parts().identity;
+        if sealing == Sealing::Sealed && data.class() == Class::Application {
+            let outgoing = Outgoing::new(destination, data, identity.tx_id());
+            return Ok(outgoing.sealed(identity.seal_seed()));
+        }
         // The node's one task need not read a large message for it.
         data.hash();
-        let tx_id = self.parts().identity.tx_id();
-        Ok(Outgoing::new(destination, data, tx_id))
+        Ok(Outgoing::new(destination, data, identity.tx_id()))
     }
 
     /// Waits for a place and gives the message to the driver.

@@ -20,7 +20,7 @@ use overlane_core::store::{Change, Effect, RecordStore, Scan, StoreError};
 use overlane_core::transaction::{Message, Namespace};
 use overlane_core::wire::cbor::to_vec;
 use overlane_core::{Class, Coded, Did};
-use overlane_node::{Event, Node, NodeBuilder, NodeError, PEERS_MAX, StoreStatus};
+use overlane_node::{Event, Node, NodeBuilder, NodeError, PEERS_MAX, Sealing, StoreStatus};
 use overlane_storage_native::testkit::MemoryStore;
 use zeroize::Zeroizing;
 
@@ -283,9 +283,10 @@ async fn law_link_local_a_registered_namespace_writes_no_record() {
     let here = here.expect("a node");
     let linked = here.connect(there.url().expect("a URL")).await;
     linked.expect("a link");
-    let sent = here.send(
+    let sent = here.send_as(
         there.did(),
         message(Class::Application, b"guarded by itself"),
+        Sealing::Plain,
     );
     sent.await.expect("sent");
     assert!(there.messages().next().await.is_some());

@@ -11,6 +11,7 @@
 #![allow(dead_code, reason = "the mesh serves other tests too")]
 
 mod mesh;
+mod ring_seal;
 
 use std::collections::BTreeSet;
 

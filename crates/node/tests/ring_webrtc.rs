@@ -14,7 +14,7 @@ use overlane_core::identity::Account;
 use overlane_core::ring::PathEnd;
 use overlane_core::transaction::{Message, Namespace};
 use overlane_core::{Coded, Did};
-use overlane_node::{Event, Node, NodeBuilder};
+use overlane_node::{Event, Node, NodeBuilder, Sealing};
 use overlane_storage_native::testkit::MemoryStore;
 use zeroize::Zeroizing;
 
@@ -57,6 +57,7 @@ async fn sends(from: &Node, to: &Node, body: &[u8]) {
     let taken = to.messages().next().await.expect("a message");
     assert_eq!(taken.item().origin(), from.did());
     assert_eq!(taken.item().message().body(), body);
+    assert!(taken.item().is_sealed() && taken.item().is_open());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -97,7 +98,11 @@ async fn a_message_for_nobody_is_reported_to_its_sender() {
     assert!(here.linked(there.did()).await);
     let mut events = here.events();
     let nobody = Did([0x5a; 20]);
-    let sent = here.send(nobody, message(b"anybody?")).await.expect("sent");
+    // Sealed it is not sent at all: nobody tells the key.
+    let sealed = here.send(nobody, message(b"anybody?")).await;
+    assert_eq!(sealed.expect_err("no key").code(), "seal/no_key");
+    let sent = here.send_as(nobody, message(b"anybody?"), Sealing::Plain);
+    let sent = sent.await.expect("sent");
     loop {
         if let Event::Unreachable {
             digest, reporter, ..

@@ -2,8 +2,8 @@
 
 use super::error::{SignalError, SignalRefusal};
 use crate::identity::{
-    Checked, Delegation, Life, LifeError, Signature, Signer, Verified, VerifyContext, sealed,
-    transcript,
+    AccountKey, Checked, Delegation, Life, LifeError, Signature, Signer, Verified, VerifyContext,
+    sealed, transcript,
 };
 use crate::ids::Did;
 use crate::wire::bounds::{SDP_MAX_BYTES, SIGNAL_MAX_BYTES};
@@ -237,6 +237,11 @@ impl Verified<Offer> {
     pub fn signer(&self) -> Did {
         self.facts().signer
     }
+
+    /// That account's public key.
+    pub fn account(&self) -> &AccountKey {
+        self.description.delegation.account()
+    }
 }
 
 /// `[offer digest, SDP, nonce, issued_ms, ttl_ms, delegation, signature]`.
@@ -327,6 +332,11 @@ impl Verified<Answer> {
     /// The account whose node answers.
     pub fn signer(&self) -> Did {
         self.facts().signer
+    }
+
+    /// That account's public key.
+    pub fn account(&self) -> &AccountKey {
+        self.description.delegation.account()
     }
 }
 

@@ -31,7 +31,7 @@ use super::types::{
 };
 use super::{references, report, streams, upload};
 use crate::home::{Home, peer_url};
-use crate::{Node, Receipt};
+use crate::{Node, Receipt, Sealing};
 
 /// The longest body of a request: the longest signed frame in hexadecimal, and what surrounds it.
 const REQUEST_MAX_BYTES: usize = 256 << 10;
@@ -206,7 +206,7 @@ async fn bounds(State(daemon): Shared) -> Answer<BoundsReport> {
 
 async fn send(State(daemon): Shared, asked: Asked<SendRequest>) -> Answer<SendReceipt> {
     let Json(asked) = asked?;
-    let destination = destination(&asked.destination)?;
+    let destination = daemon.destination(&asked.destination).await?;
     let body = bytes("body", &asked.body)?;
     let message = match Class::from(asked.class) {
         Class::Control => Message::Control(&body),
@@ -218,7 +218,8 @@ async fn send(State(daemon): Shared, asked: Asked<SendRequest>) -> Answer<SendRe
         },
     };
     daemon.wait_for(destination, asked.wait_ms).await;
-    let sent = daemon.node.send(destination, message).await?;
+    let sealing = sealing(asked.plain);
+    let sent = daemon.node.send_as(destination, message, sealing).await?;
     Ok(Json(daemon.receipt(sent)))
 }
 
@@ -336,6 +337,14 @@ impl Daemon {
         }
     }
 
+    /// The destination that a request names. Who names an account by its key says the key, too.
+    pub(super) async fn destination(&self, text: &str) -> Result<Did, ApiError> {
+        if let Ok(account) = text.parse::<AccountKey>() {
+            self.node.learn(account).await?;
+        }
+        destination(text)
+    }
+
     /// What is known of a send: also whether its link had gone quiet.
     pub(super) fn receipt(&self, receipt: Receipt) -> SendReceipt {
         let to = receipt.stream.destination;
@@ -366,6 +375,14 @@ impl Daemon {
 async fn stopped(mut stopping: watch::Receiver<bool>) {
     // Ends as well when nobody is left who could say so.
     let _ = stopping.wait_for(|stopping| *stopping).await;
+}
+
+/// How a message is to travel.
+pub(super) fn sealing(plain: bool) -> Sealing {
+    match plain {
+        true => Sealing::Plain,
+        false => Sealing::Sealed,
+    }
 }
 
 pub(super) fn destination(text: &str) -> Result<Did, ApiError> {

@@ -48,6 +48,9 @@ pub struct SendRequest {
     pub class: ClassName,
     /// The body, in hexadecimal.
     pub body: String,
+    /// Whether an application's message is sent as it is, and not sealed to its destination.
+    #[serde(default)]
+    pub plain: bool,
     /// How long to wait for a link to the destination.
     #[serde(default)]
     pub wait_ms: u64,
@@ -64,6 +67,9 @@ pub struct UploadRequest {
     /// The traffic class.
     #[serde(default)]
     pub class: ClassName,
+    /// Whether an application's message is sent as it is, and not sealed to its destination.
+    #[serde(default)]
+    pub plain: bool,
     /// How long to wait for a link to the destination.
     #[serde(default)]
     pub wait_ms: u64,
@@ -363,6 +369,9 @@ pub struct TakenMessage {
     pub digest: String,
     /// How it entered the window: `First`, `Advance` or `Late`.
     pub verdict: String,
+    /// Whether it was sealed, so that nobody on its way could read it.
+    #[serde(default)]
+    pub sealed: bool,
     /// What an application message is about.
     pub namespace: Option<String>,
     /// The body, where it is text.

@@ -12,7 +12,7 @@ use overlane_core::wire::bounds::FRAME_MAX_BYTES;
 use tokio::sync::{mpsc, watch};
 
 use super::error::ApiError;
-use super::server::{Daemon, destination};
+use super::server::{Daemon, sealing};
 use super::streams::{line, lines};
 use super::types::{Refusal, UploadLine, UploadRequest};
 use crate::Progress;
@@ -31,7 +31,7 @@ pub(super) async fn upload(
     let asked = request.slice(..end);
     let asked: UploadRequest =
         serde_json::from_slice(&asked).map_err(|cause| bad(cause.to_string()))?;
-    let to = destination(&asked.destination)?;
+    let to = daemon.destination(&asked.destination).await?;
     if Class::from(asked.class) == Class::Application {
         Namespace::new(&asked.namespace).map_err(ApiError::Namespace)?;
     }
@@ -65,7 +65,9 @@ pub(super) async fn upload(
                 body,
             },
         };
-        let sent = daemon.node.send_watched(to, message, progress).await;
+        let sealing = sealing(asked.plain);
+        let sent = daemon.node.send_watched(to, message, sealing, progress);
+        let sent = sent.await;
         let _ = telling.await;
         let last = match sent {
             Ok(mut receipt) => {

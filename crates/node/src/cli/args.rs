@@ -473,6 +473,9 @@ pub(super) struct Send {
     /// The traffic class to sign the message into
     #[arg(long, value_name = "CLASS", value_parser = class_name(), default_value = "application")]
     pub(super) class: ClassName,
+    /// Send it unsealed: every node on its way can read it
+    #[arg(long)]
+    pub(super) plain: bool,
     /// Wait this long for a link to the destination
     #[arg(long, value_name = "SECONDS", default_value_t = 10)]
     pub(super) wait: u16,
@@ -483,7 +486,7 @@ pub(super) struct Send {
     #[arg(
         long,
         value_name = "FILE",
-        conflicts_with_all = ["did", "text", "file", "namespace", "class"]
+        conflicts_with_all = ["did", "text", "file", "namespace", "class", "plain"]
     )]
     pub(super) signed: Option<PathBuf>,
 }

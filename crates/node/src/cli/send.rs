@@ -7,6 +7,7 @@ use std::path::Path;
 use axum::http::Method;
 use indicatif::{ProgressBar, ProgressStyle};
 use overlane_core::Fault;
+use overlane_core::seal::SEALED_OVERHEAD_BYTES;
 use overlane_core::wire::bounds::{
     DATA_MAX_BYTES, FRAME_MAX_BYTES, MESSAGE_MAX_BYTES, NAMESPACE_MAX_BYTES,
 };
@@ -29,8 +30,8 @@ struct Sent {
     disturbed: bool,
 }
 
-/// What a message adds to its body at most.
-const BODY_HEAD_MAX_BYTES: usize = NAMESPACE_MAX_BYTES + 16;
+/// What a message and sealing it add to its body at most.
+const BODY_HEAD_MAX_BYTES: usize = NAMESPACE_MAX_BYTES + 16 + SEALED_OVERHEAD_BYTES;
 
 const TOOK: &str = "\nThe link took it; that is not yet its arrival: what its destination says of it, shows there: \
                     overlane watch --events";
@@ -97,6 +98,7 @@ fn sign(home: &Home, send: &Send, output: &Output) -> Result<SendReceipt, Failur
         namespace: send.namespace.clone(),
         class: send.class,
         body: hex::encode(body),
+        plain: send.plain,
         wait_ms: wait_ms(send),
     };
     call(home, "/v1/send", &asked)
@@ -115,6 +117,7 @@ fn upload(home: &Home, send: &Send, body: &[u8], output: &Output) -> Result<Send
         destination: send.did.clone().unwrap_or_default(),
         namespace: send.namespace.clone(),
         class: send.class,
+        plain: send.plain,
         wait_ms: wait_ms(send),
     };
     let client = Client::of(home);

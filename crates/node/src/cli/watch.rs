@@ -6,7 +6,9 @@ use std::pin::pin;
 
 use axum::http::Method;
 use overlane_core::Fault;
-use overlane_node::api::{Client, ClientError, EventLine, Lines, TakeRequest, TakenMessage};
+use overlane_node::api::{
+    ClassName, Client, ClientError, EventLine, Lines, TakeRequest, TakenMessage,
+};
 use overlane_node::home::Home;
 use serde::Serialize;
 
@@ -151,6 +153,7 @@ fn message_in_words(shown: &Shown) -> String {
         class,
         sequence,
         verdict,
+        sealed,
         namespace,
         text,
         body,
@@ -176,8 +179,13 @@ fn message_in_words(shown: &Shown) -> String {
         (None, true) => format!("{says}… {body_bytes} bytes (--save DIR saves them)"),
         _ => says,
     };
+    let sealed = match (sealed, class) {
+        (true, _) => ", sealed",
+        (false, ClassName::Application) => ", plain",
+        (false, _) => "",
+    };
     format!(
-        "{origin} {class}{} #{sequence} {verdict}: {says}",
+        "{origin} {class}{} #{sequence} {verdict}{sealed}: {says}",
         about.escape_debug()
     )
 }

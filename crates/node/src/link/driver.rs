@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
+use overlane_core::identity::AccountKey;
 use overlane_core::lane::{
     CloseReason, PerLane, QuotaHint, SendError, Session, SessionEvent, SessionStatus,
 };
@@ -42,6 +43,8 @@ pub(super) struct Asked {
     pub(super) url: Option<String>,
     /// What the peer's clock showed when it answered; `None` if the peer offered.
     pub(super) witness: Option<ClockWitness>,
+    /// The peer's account, whose key its signature proved.
+    pub(super) account: Option<Box<AccountKey>>,
 }
 
 /// What of a link its handles share with its driver.
@@ -54,6 +57,7 @@ pub(super) struct Link {
     pub(super) byte_window: u32,
     /// What the peer's clock showed when it answered; `None` if the peer offered.
     witness: Option<ClockWitness>,
+    account: Option<Box<AccountKey>>,
     session: Mutex<Session>,
     /// What its lanes hold of the node's bound; locked with the session, after it.
     share: Mutex<Share>,
@@ -71,18 +75,25 @@ pub(super) struct Link {
 impl Link {
     pub(super) fn new(
         id: LinkId,
-        Asked { peer, url, witness }: Asked,
+        asked: Asked,
         byte_window: u32,
         session: Session,
         queued: Arc<Queued>,
         epoch: Instant,
     ) -> Self {
+        let Asked {
+            peer,
+            url,
+            witness,
+            account,
+        } = asked;
         Self {
             id,
             peer,
             dialed_url: url,
             byte_window,
             witness,
+            account,
             session: Mutex::new(session),
             share: Mutex::default(),
             queued,
@@ -325,6 +336,7 @@ impl Driver {
             dialed_url: self.link.dialed_url.clone(),
             quota,
             witness: self.link.witness,
+            account: self.link.account.clone(),
             leaving,
         });
     }

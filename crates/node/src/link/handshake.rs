@@ -137,6 +137,7 @@ impl Links {
                     peer,
                     url: None,
                     witness: None,
+                    account: Some(Box::new(offer.account().clone())),
                 };
                 let link = self.link(&place, asked, transport.as_ref());
                 // Nobody waits for it here: the node hears of it when it is up.
@@ -228,6 +229,7 @@ impl Links {
             peer,
             url: target.url().map(str::to_owned),
             witness: Some(witness),
+            account: Some(Box::new(answer.account().clone())),
         };
         Ok((asked, answer.sdp().to_owned()))
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
-use overlane_core::identity::Signer;
+use overlane_core::identity::{AccountKey, Signer};
 use overlane_core::lane::{CloseReason, QuotaHint, SessionStatus};
 use overlane_core::signal::OfferGuard;
 use overlane_core::{Class, Coded, Did};
@@ -50,6 +50,8 @@ pub enum LinkEvent {
         /// What the peer's clock showed a moment ago; `None` if the peer dialled, as nothing that
         /// an offerer signs is over a nonce of ours.
         witness: Option<ClockWitness>,
+        /// The peer's account, whose key its signature proved.
+        account: Option<Box<AccountKey>>,
         /// Another link to the peer stands against it: it only brings what it brought already.
         leaving: bool,
     },

@@ -22,6 +22,12 @@ pub struct Counters {
     pub handlers_broken: u64,
     /// Messages signed and put in a lane.
     pub sent: u64,
+    /// Messages that were sealed to their destination.
+    pub sealed: u64,
+    /// Admitted messages that were sealed, and opened.
+    pub opened: u64,
+    /// Destinations that were asked for the keys they are sealed to.
+    pub keys_asked: u64,
     /// Control messages of the ring signed and put in a lane.
     pub ring_sent: u64,
     /// Signed messages put in a lane again.

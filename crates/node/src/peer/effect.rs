@@ -7,7 +7,10 @@ use overlane_core::store::StoreError;
 use overlane_core::transaction::Payload;
 use overlane_core::{Class, Did, StreamKey, TransactionDigest};
 
-use super::{AskId, OfferId, PlaceId, Receipt, Refusal, SendError, VerifyJob, VerifyTicket, refs};
+use super::{
+    AskId, OfferId, PlaceId, Receipt, Refusal, SealJob, SealTicket, SendError, VerifyJob,
+    VerifyTicket, refs,
+};
 use crate::link::LinkId;
 
 /// An admitted message on its way to the application.
@@ -36,6 +39,13 @@ pub enum Effect {
         ticket: VerifyTicket,
         /// The work; it runs anywhere.
         job: VerifyJob,
+    },
+    /// Seal or open a message, in any order, and answer with `handle_sealed`.
+    Seal {
+        /// What the answer is for.
+        ticket: SealTicket,
+        /// The work; it runs anywhere.
+        job: SealJob,
     },
     /// Make the batch durable, and answer with `handle_batch_done`. One is out at a time.
     Write(Batch),

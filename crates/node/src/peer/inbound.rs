@@ -108,6 +108,9 @@ impl Peer {
         if let Some((origin, hop)) = known {
             self.links.remember(link, &hop);
             self.links.remember(link, &origin);
+            for delegation in [&hop, &origin] {
+                self.note_account(delegation.did(), delegation.account(), now);
+            }
         }
         self.pump_lane(lane, now);
         self.settle(now);
@@ -212,23 +215,11 @@ impl Peer {
         outcome: Released,
         now: Now,
     ) {
-        let class = lane.1;
         match outcome {
             Outcome::Admitted(admitted) => {
                 if !self.is_for_ring(&admitted) {
                     self.tell_admitted(&admitted);
-                    let Some(admitted) = self.keep_from_application(admitted, lane, bytes, now)
-                    else {
-                        return;
-                    };
-                    let place = PlaceId(self.next_place);
-                    self.next_place += 1;
-                    self.dispatched.insert(place, (lane, bytes));
-                    return self.effects.push_back(Effect::Dispatch {
-                        place,
-                        class,
-                        delivery: Box::new(admitted),
-                    });
+                    return self.open_admitted(link, lane, bytes, admitted, now);
                 }
                 self.counters.ring_received = self.counters.ring_received.saturating_add(1);
                 if let Err(refusal) = self.take_ring_message(admitted, lane.0, now) {
@@ -246,6 +237,27 @@ impl Peer {
             // Nothing else answers an admission from a link.
             other => tracing::error!(?other, "an admission was answered by something else"),
         }
+    }
+
+    /// Hands an admitted message, opened where it was sealed, to whom it is for.
+    pub(super) fn hand_over(
+        &mut self,
+        lane: InboundLane,
+        bytes: u64,
+        admitted: Delivery,
+        now: Now,
+    ) {
+        let Some(admitted) = self.keep_from_application(admitted, lane, bytes, now) else {
+            return;
+        };
+        let place = PlaceId(self.next_place);
+        self.next_place += 1;
+        self.dispatched.insert(place, (lane, bytes));
+        self.effects.push_back(Effect::Dispatch {
+            place,
+            class: lane.1,
+            delivery: Box::new(admitted),
+        });
     }
 
     fn tell_admitted(&mut self, admitted: &Delivery) {

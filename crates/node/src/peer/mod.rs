@@ -10,7 +10,7 @@
 //! the engine's one serialised boundary → durable (`Admitted`) → dispatch.
 //!
 //! Laws, and where they are kept: **lane order** (`lanes`), **room** (`dispatch`), **pace**
-//! (`pace`), and of this module **no store, no service**: without an authoritative store every
+//! (`pace`), **sealed or refused** and **opened in its turn** (`seal`), and of this module **no store, no service**: without an authoritative store every
 //! send and every admission is refused with `ReplayStorageUnavailable`; nothing is kept in memory
 //! instead. Source: protocol decisions 3, 4 and 6; seed 1.
 //!
@@ -31,6 +31,7 @@ mod references;
 pub mod refs;
 mod refusal;
 mod ring;
+mod seal;
 mod send;
 mod sending;
 mod share;
@@ -65,6 +66,8 @@ pub use ring::{
     Ask, AskId, FORWARDED_MAX, LINKS_DEFAULT_MAX, OFFERS_MAX, OWN_SENDS_MAX, OfferId, RECENT_MAX,
     REPORTS, RING_RESERVE,
 };
+pub(crate) use seal::claims_sealed;
+pub use seal::{ASKED_KEYS_MAX, KEYS_MAX, SealJob, SealResult, SealSeed, SealTicket};
 pub use send::{Outgoing, Receipt, SendError};
 pub(crate) use share::Shares;
 
@@ -75,6 +78,7 @@ use links::LinkTable;
 use outbound::{OutKey, Outbound};
 use references::Carried;
 use ring::RingPart;
+use seal::Sealing;
 
 /// One node's protocol.
 #[derive(Debug)]
@@ -97,6 +101,7 @@ pub struct Peer {
     staged: BTreeMap<Ticket, Staged>,
     outbound: Outbound,
     ring: RingPart,
+    sealing: Sealing,
     counters: Counters,
     failure_told: bool,
     carried: Carried,
@@ -143,6 +148,7 @@ impl Peer {
             staged: BTreeMap::new(),
             outbound: Outbound::default(),
             ring: RingPart::new(did, now.steady_ms),
+            sealing: Sealing::default(),
             counters: Counters::default(),
             failure_told: false,
             carried: Carried::default(),
@@ -198,7 +204,7 @@ impl Peer {
     pub fn is_settled(&self) -> bool {
         let staged = self.engine.pending() == 0 && self.staged.is_empty();
         let sent = self.outbound.pending() == 0 && self.effects.is_empty();
-        staged && sent && self.references_settled()
+        staged && sent && self.sealing.is_settled() && self.references_settled()
     }
 
     // What its user wants, before its first link.

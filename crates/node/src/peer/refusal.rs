@@ -2,6 +2,7 @@
 
 use overlane_core::lane::chunks::ChunkRefusal;
 use overlane_core::ring::{RingRefusal, WhyUnreachable};
+use overlane_core::seal::SealError;
 use overlane_core::transaction::{Role, VerifyError};
 use overlane_core::{Class, Coded, Did, Fault, replay};
 
@@ -75,6 +76,12 @@ pub enum Refusal {
     /// The replay boundary refused.
     #[error(transparent)]
     Replay(#[from] replay::Refusal),
+    /// A sealed message does not open. It was admitted, and is consumed.
+    #[error(transparent)]
+    Seal(SealError),
+    /// A message that is not sealed, where this node asks for that. It was admitted, and is consumed.
+    #[error("the message is not sealed, and this node takes sealed messages only")]
+    NotSealed,
     /// The link went down while too much of what it brought was waiting.
     #[error("the link went down before its frames were admitted, and too many wait already")]
     Orphaned,
@@ -121,6 +128,8 @@ impl Refusal {
             | Self::BadOrigins
             | Self::Chunk(_)
             | Self::Replay(_)
+            | Self::Seal(_)
+            | Self::NotSealed
             | Self::Orphaned
             | Self::VerifierStopped => false,
         }
@@ -143,6 +152,8 @@ impl Coded for Refusal {
             Self::UnknownReport { .. } => "route/unknown_report",
             Self::Chunk(refusal) => refusal.code(),
             Self::Replay(refusal) => refusal.code(),
+            Self::Seal(error) => error.code(),
+            Self::NotSealed => "seal/required",
             Self::Orphaned => "payload/orphaned",
             Self::VerifierStopped => "payload/verifier_stopped",
         }
@@ -155,6 +166,7 @@ impl Coded for Refusal {
             Self::Replay(refusal) => refusal.fault(),
             Self::Route { why, .. } => why.fault(),
             Self::Ring(refusal) => refusal.fault(),
+            Self::Seal(error) => error.fault(),
             Self::NoProgress { .. }
             | Self::UnknownReport { .. }
             | Self::WrongLane { .. }
@@ -163,7 +175,7 @@ impl Coded for Refusal {
             | Self::WrongDestination { .. }
             | Self::LinkCut
             | Self::BadOrigins => Fault::PeerMisbehaved,
-            Self::Orphaned | Self::VerifierStopped => Fault::RefusedByBound,
+            Self::NotSealed | Self::Orphaned | Self::VerifierStopped => Fault::RefusedByBound,
         }
     }
 }

@@ -2,11 +2,12 @@
 
 use bytes::Bytes;
 use overlane_core::replay;
+use overlane_core::seal::{SEALED_NAMESPACE, SealError, sealed_bytes};
 use overlane_core::transaction::{Data, PROOF_TTL_DEFAULT_MS, SignError, VerifyError};
 use overlane_core::{Class, Coded, Did, Fault, StreamKey, TransactionDigest, TxId};
 
-use super::PENDING_SENDS_MAX;
 use super::refs::RESERVED_NAMESPACES;
+use super::{ASKED_KEYS_MAX, PENDING_SENDS_MAX, SealSeed};
 
 /// A message to sign and send.
 #[derive(Debug, Clone)]
@@ -19,6 +20,9 @@ pub struct Outgoing {
     pub tx_id: TxId,
     /// How long its proof counts.
     pub ttl_ms: u64,
+    /// What an application's message is sealed with to its destination before it is signed; `None` to
+    /// send it as it is.
+    pub seal: Option<SealSeed>,
     /// The node by way of which it goes, where that is not the ring's to choose.
     pub via: Option<Did>,
     /// The node by way of which answers to it are heard.
@@ -26,7 +30,7 @@ pub struct Outgoing {
 }
 
 impl Outgoing {
-    /// A message whose proof counts as long as proofs do by default.
+    /// A message that is sent as it is, whose proof counts as long as proofs do by default.
     pub fn new(destination: Did, data: Data, tx_id: TxId) -> Self {
         let ttl_ms = PROOF_TTL_DEFAULT_MS;
         Self {
@@ -34,17 +38,31 @@ impl Outgoing {
             data,
             tx_id,
             ttl_ms,
+            seal: None,
             via: None,
             reply_via: None,
         }
+    }
+
+    /// The same, to be sealed with this before it is signed.
+    #[must_use]
+    pub fn sealed(mut self, seed: SealSeed) -> Self {
+        self.seal = Some(seed);
+        self
     }
 
     pub(super) fn class(&self) -> Class {
         self.data.class()
     }
 
+    /// The size of its signed data, of which one to be sealed has more than now.
     pub(crate) fn data_bytes(&self) -> u64 {
-        u64::try_from(self.data.as_bytes().len()).unwrap_or(u64::MAX)
+        let bytes = self.data.as_bytes().len();
+        let bytes = match self.seal {
+            Some(_) => sealed_bytes(bytes),
+            None => bytes,
+        };
+        u64::try_from(bytes).unwrap_or(u64::MAX)
     }
 }
 
@@ -90,9 +108,30 @@ pub enum SendError {
     NotSigned(VerifyError),
     /// A namespace that the node keeps for itself.
     #[error(
-        "namespaces that begin with \"{RESERVED_NAMESPACES}\" are the node's own: choose another"
+        "\"{SEALED_NAMESPACE}\" and namespaces that begin with \"{RESERVED_NAMESPACES}\" are the node's own: choose another"
     )]
     ReservedNamespace,
+    /// The destination's sealing key is not known here, and was not to be had: nothing was signed.
+    #[error(
+        "the key that messages to {destination} are sealed to is not known here, and could not be had ({why}): send it again when that node answers, or unsealed (--plain)"
+    )]
+    NoKey {
+        /// Whom the message was for.
+        destination: Did,
+        /// Why, as a code.
+        why: &'static str,
+    },
+    /// As many destinations as may be are being asked for their keys.
+    #[error(
+        "{ASKED_KEYS_MAX} destinations are being asked for their sealing keys: send it again when some answered"
+    )]
+    KeysAsked,
+    /// The message cannot be sealed.
+    #[error(transparent)]
+    Seal(SealError),
+    /// What was to be sealed is lost. Nothing was signed.
+    #[error("sealing the message stopped without an answer: send it again")]
+    SealerStopped,
     /// As many sends as may be are on their way, to this destination or in all.
     #[error(
         "as many sends as may be ({PENDING_SENDS_MAX} in all, a share of them to one destination) are on their way already: wait for one of them"
@@ -115,6 +154,10 @@ impl Coded for SendError {
             Self::Sign(error) => error.code(),
             Self::NotSigned(_) => "send/not_signed",
             Self::ReservedNamespace => "send/reserved_namespace",
+            Self::NoKey { .. } => "seal/no_key",
+            Self::KeysAsked => "seal/keys_asked",
+            Self::Seal(error) => error.code(),
+            Self::SealerStopped => "seal/stopped",
             Self::TooManyPending => "send/too_many_pending",
             Self::Cancelled => "send/cancelled",
             Self::Closed => "node/closed",
@@ -123,7 +166,8 @@ impl Coded for SendError {
 
     fn fault(&self) -> Fault {
         match self {
-            Self::Unreachable { .. } => Fault::Unreachable,
+            Self::Unreachable { .. } | Self::NoKey { .. } => Fault::Unreachable,
+            Self::Seal(error) => error.fault(),
             Self::ToItself { .. }
             | Self::NotSigned(_)
             | Self::ReservedNamespace
@@ -131,7 +175,7 @@ impl Coded for SendError {
             | Self::Closed => Fault::Usage,
             Self::Replay(refusal) => refusal.fault(),
             Self::Sign(error) => error.fault(),
-            Self::TooManyPending => Fault::RefusedByBound,
+            Self::TooManyPending | Self::KeysAsked | Self::SealerStopped => Fault::RefusedByBound,
         }
     }
 }

@@ -36,13 +36,6 @@ impl Peer {
         self.settle(now);
     }
 
-    /// A message joins its stream.
-    pub(super) fn begin_send(&mut self, id: SendId, outgoing: Outgoing, now: Now) {
-        let stream = (outgoing.destination, outgoing.class());
-        self.outbound.wait(stream, id, outgoing, now.steady_ms);
-        self.reserve(stream, now);
-    }
-
     /// Carries a signed transaction to `via`, or to its destination, under a hop proof of this node
     /// and now. The transaction stays as it is, unchecked, and no sequence is reserved: the
     /// destination judges it as it judges any.

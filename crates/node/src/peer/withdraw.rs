@@ -17,6 +17,9 @@ impl Peer {
         if is_own(id) {
             return;
         }
+        if self.withdraw_unsealed(id, now) {
+            return self.settle(now);
+        }
         match self.outbound.withdraw(id) {
             Withdrawn::Unsigned(destination, bytes) => {
                 self.outbound.end(id, destination, bytes, None);

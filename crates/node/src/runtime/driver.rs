@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use overlane_core::Did;
+use overlane_core::identity::AccountKey;
 use overlane_core::ring::{RingAnswer, RingError};
 use overlane_relay::refs::table::Local;
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
@@ -17,14 +18,14 @@ use super::handoff::{BatchDone, stopped};
 use super::identity::Identity;
 use super::references::{Hands, Request};
 use super::supervisor::LinksUp;
-use super::verify::{VERIFY_OUTSTANDING_MAX, Verification, Workers};
+use super::verify::{VERIFY_OUTSTANDING_MAX, Worked, Workers};
 use super::writer::Writer;
 use crate::error::NodeError;
 use crate::link::{LinkError, LinkEvent, LinkUp, Links};
 use crate::messages::{Ended, Messages, Taken};
 use crate::peer::{
-    Ask, AskId, Effect, Event, LaneAnswer, OfferId, Outgoing, Peer, Receipt, Refusal, SendError,
-    SendId,
+    Ask, AskId, Effect, Event, LaneAnswer, OfferId, Outgoing, Peer, Receipt, Refusal, SealResult,
+    SendError, SendId,
 };
 use crate::places::Place;
 
@@ -79,6 +80,8 @@ pub(crate) enum Command {
     OfferAnswered(OfferId, Result<Vec<u8>, &'static str>),
     /// A link that the ring wanted could not be had.
     ConnectFailed(Did, &'static str),
+    /// An account's public key.
+    Learn(Box<AccountKey>),
     /// Ask for something about references.
     References(Box<Request>),
     /// Show the peer as it is.
@@ -94,7 +97,7 @@ pub(crate) struct Inbox {
     pub(crate) commands: mpsc::Receiver<Command>,
     pub(crate) posted: mpsc::UnboundedReceiver<Posted>,
     pub(crate) links: mpsc::Receiver<LinkEvent>,
-    pub(crate) verified: mpsc::UnboundedReceiver<Verification>,
+    pub(crate) worked: mpsc::UnboundedReceiver<Worked>,
     pub(crate) batches: mpsc::UnboundedReceiver<BatchDone>,
     pub(crate) taken: mpsc::UnboundedReceiver<Taken>,
     pub(crate) committed: mpsc::UnboundedReceiver<Committed>,
@@ -162,11 +165,11 @@ impl Driver {
             let deadline = self.deadline();
             tokio::select! {
                 Some(done) = inbox.batches.recv() => self.handle_batch(done),
-                Some(verified) = inbox.verified.recv() => {
-                    self.handle_verified(verified);
+                Some(worked) = inbox.worked.recv() => {
+                    self.handle_worked(worked);
                     // What is there already shares the next batch.
-                    while let Ok(verified) = inbox.verified.try_recv() {
-                        self.handle_verified(verified);
+                    while let Ok(worked) = inbox.worked.try_recv() {
+                        self.handle_worked(worked);
                     }
                 }
                 Some(done) = inbox.committed.recv() => self.handle_committed(done),
@@ -222,9 +225,15 @@ impl Driver {
         self.peer.let_go_of(local, handles, self.clock.now());
     }
 
-    fn handle_verified(&mut self, (ticket, result): Verification) {
-        self.outstanding = self.outstanding.saturating_sub(1);
-        self.peer.handle_verified(ticket, result, self.clock.now());
+    fn handle_worked(&mut self, worked: Worked) {
+        let now = self.clock.now();
+        match worked {
+            Worked::Verified(ticket, result) => {
+                self.outstanding = self.outstanding.saturating_sub(1);
+                self.peer.handle_verified(ticket, result, now);
+            }
+            Worked::Sealed(ticket, result) => self.peer.handle_sealed(ticket, result, now),
+        }
     }
 
     fn handle_link(&mut self, event: LinkEvent) {
@@ -234,10 +243,14 @@ impl Driver {
                 link,
                 peer,
                 witness,
+                account,
                 leaving,
                 dialed_url,
                 ..
             } => {
+                if let Some(account) = account {
+                    self.peer.learn(&account, now);
+                }
                 if dialed_url.is_some() {
                     // Somebody wished for it: it is not given up for others.
                     self.peer.pin(peer);
@@ -275,6 +288,7 @@ impl Driver {
             Command::ConnectFailed(peer, code) => {
                 self.peer.handle_connect_failed(peer, code, now);
             }
+            Command::Learn(account) => self.peer.learn(&account, now),
             Command::References(request) => {
                 let Request {
                     ask,
@@ -372,6 +386,12 @@ impl Driver {
                     self.peer.handle_verified(ticket, stopped, self.clock.now());
                 }
             },
+            Effect::Seal { ticket, job } => {
+                if let Err(ticket) = self.workers.seal(ticket, job) {
+                    let stopped = SealResult::stopped();
+                    self.peer.handle_sealed(ticket, stopped, self.clock.now());
+                }
+            }
             Effect::Write(batch) => {
                 let written = match &self.writer {
                     Some(writer) => writer.write(batch),

@@ -7,12 +7,14 @@ use std::sync::{Arc, PoisonError, RwLock};
 use overlane_core::identity::{
     Account, AccountKey, CLOCK_SKEW_MS, Delegatee, Delegation, Life, Signer, VerifyContext,
 };
+use overlane_core::seal::SealingSecret;
 use overlane_core::{Did, NetworkId, TxId};
 use zeroize::Zeroizing;
 
 use super::clock::Clock;
 use crate::error::NodeError;
 use crate::link::LinkIdentity;
+use crate::peer::SealSeed;
 
 /// The account, and the signer that speaks for it now.
 pub(crate) struct Identity {
@@ -20,6 +22,7 @@ pub(crate) struct Identity {
     network: NetworkId,
     delegation_ttl_ms: u64,
     signer: RwLock<Arc<Signer>>,
+    sealing: Arc<SealingSecret>,
     nonces: Nonces,
 }
 
@@ -41,10 +44,15 @@ impl Identity {
         delegation_ttl_ms: u64,
     ) -> Result<Self, NodeError> {
         let signer = issue(&account, network, delegation_ttl_ms)?;
+        let sealing = SealingSecret::for_account(&account).map_err(|error| {
+            let cause = error.to_string();
+            NodeError::Delegation { cause }
+        })?;
         let mut key = Zeroizing::new([0; 32]);
         super::random(&mut *key)?;
         let drawn = AtomicU64::new(0);
         Ok(Self {
+            sealing: Arc::new(sealing),
             nonces: Nonces { key, drawn },
             account,
             network,
@@ -72,6 +80,16 @@ impl Identity {
     pub(crate) fn nonce(&self) -> [u8; 32] {
         let drawn = self.nonces.drawn.fetch_add(1, Ordering::Relaxed);
         *blake3::keyed_hash(&self.nonces.key, &drawn.to_le_bytes()).as_bytes()
+    }
+
+    /// What opens messages sealed to the account.
+    pub(crate) fn sealing(&self) -> Arc<SealingSecret> {
+        Arc::clone(&self.sealing)
+    }
+
+    /// What one message is sealed with.
+    pub(crate) fn seal_seed(&self) -> SealSeed {
+        SealSeed::new(Zeroizing::new(self.nonce()))
     }
 
     /// A transaction's own name.

@@ -80,8 +80,8 @@ pub(crate) async fn start(builder: NodeBuilder) -> Result<Node, NodeError> {
         Some(address) => Some(listen(address).await?),
         None => None,
     };
-    let (verified_out, verified) = mpsc::unbounded_channel();
-    let workers = Workers::start(&verified_out).map_err(|error| NodeError::Thread {
+    let (worked_out, worked) = mpsc::unbounded_channel();
+    let workers = Workers::start(&worked_out).map_err(|error| NodeError::Thread {
         cause: error.to_string(),
     })?;
     let (batches_out, batches) = mpsc::unbounded_channel();
@@ -118,6 +118,8 @@ pub(crate) async fn start(builder: NodeBuilder) -> Result<Node, NodeError> {
     };
     let limits = builder.limits;
     peer.set_limits(&limits);
+    peer.open_with(identity.sealing());
+    peer.require_sealed(builder.require_sealed);
     peer.join_ring(identity.nonce(), clock.now());
     for (record, bad) in peer.engine().unrestorable() {
         tracing::warn!(
@@ -175,7 +177,7 @@ pub(crate) async fn start(builder: NodeBuilder) -> Result<Node, NodeError> {
         commands: commands_in,
         posted,
         links: link_events,
-        verified,
+        worked,
         batches,
         taken,
         committed,

@@ -1,4 +1,4 @@
-//! Verification workers: a bounded pool of threads that check signatures.
+//! Verification workers: a bounded pool of threads that check signatures, and seal and open messages.
 //!
 //! Strict Ed25519 checks are what an admission costs, and they would hold up an asynchronous
 //! worker. There is a worker a core: the driver and the store's writer sleep most of the time, and a
@@ -11,18 +11,38 @@ use std::thread;
 
 use tokio::sync::mpsc::UnboundedSender;
 
-use crate::peer::{VerifyJob, VerifyResult, VerifyTicket};
+use crate::peer::{
+    DISPATCH_QUEUE_MAX, PENDING_SENDS_MAX, SealJob, SealResult, SealTicket, VerifyJob,
+    VerifyResult, VerifyTicket,
+};
 
 /// Frames handed to the workers and not yet back. Beyond it the driver reads no link events:
 /// the credit of the links then holds the far side.
 pub(crate) const VERIFY_OUTSTANDING_MAX: usize = 1_024;
 
+/// What the pool's queue holds at most: every frame that is to be verified, every send under way that is
+/// to be sealed, every admitted message of the one class that is sealed, to be opened.
+const JOBS_MAX: usize = VERIFY_OUTSTANDING_MAX + PENDING_SENDS_MAX + DISPATCH_QUEUE_MAX;
+
+/// Work for the pool.
+pub(crate) enum Job {
+    /// Signatures to check.
+    Verify(VerifyTicket, VerifyJob),
+    /// A message to seal or to open.
+    Seal(SealTicket, SealJob),
+}
+
 /// What a worker found.
-pub(crate) type Verification = (VerifyTicket, VerifyResult);
+pub(crate) enum Worked {
+    /// Of signatures.
+    Verified(VerifyTicket, VerifyResult),
+    /// Of a message.
+    Sealed(SealTicket, SealResult),
+}
 
 /// The pool. Dropping it ends the workers once the queue is empty.
 pub(crate) struct Workers {
-    jobs: async_channel::Sender<(VerifyTicket, VerifyJob)>,
+    jobs: async_channel::Sender<Job>,
 }
 
 impl Workers {
@@ -30,10 +50,10 @@ impl Workers {
     ///
     /// # Errors
     /// When the platform starts no thread.
-    pub(crate) fn start(results: &UnboundedSender<Verification>) -> std::io::Result<Self> {
+    pub(crate) fn start(results: &UnboundedSender<Worked>) -> std::io::Result<Self> {
         let cores = thread::available_parallelism().map_or(1, usize::from);
-        // The driver keeps what is outstanding under the bound, so this queue never fills.
-        let (jobs, queue) = async_channel::bounded(VERIFY_OUTSTANDING_MAX);
+        // The driver and the peer keep what is outstanding under the bounds, so this queue never fills.
+        let (jobs, queue) = async_channel::bounded(JOBS_MAX);
         for worker in 0..cores {
             let (queue, results) = (queue.clone(), results.clone());
             thread::Builder::new()
@@ -45,8 +65,8 @@ impl Workers {
 
     /// A pool without workers, and the queue they would take from.
     #[cfg(test)]
-    pub(super) fn idle() -> (Self, async_channel::Receiver<(VerifyTicket, VerifyJob)>) {
-        let (jobs, queue) = async_channel::bounded(VERIFY_OUTSTANDING_MAX);
+    pub(super) fn idle() -> (Self, async_channel::Receiver<Job>) {
+        let (jobs, queue) = async_channel::bounded(JOBS_MAX);
         (Self { jobs }, queue)
     }
 
@@ -55,21 +75,35 @@ impl Workers {
     /// # Errors
     /// The ticket, when the pool has stopped or its queue is full.
     pub(crate) fn verify(&self, ticket: VerifyTicket, job: VerifyJob) -> Result<(), VerifyTicket> {
-        self.jobs
-            .try_send((ticket, job))
-            .map_err(|refused| refused.into_inner().0)
+        let given = self.jobs.try_send(Job::Verify(ticket, job));
+        given.map_err(|_| ticket)
+    }
+
+    /// Hands a message to the pool, to be sealed or opened.
+    ///
+    /// # Errors
+    /// The ticket, as of [`verify`](Self::verify).
+    pub(crate) fn seal(&self, ticket: SealTicket, job: SealJob) -> Result<(), SealTicket> {
+        let given = self.jobs.try_send(Job::Seal(ticket, job));
+        given.map_err(|_| ticket)
     }
 }
 
-fn run(
-    queue: &async_channel::Receiver<(VerifyTicket, VerifyJob)>,
-    results: &UnboundedSender<Verification>,
-) {
-    while let Ok((ticket, job)) = queue.recv_blocking() {
+fn run(queue: &async_channel::Receiver<Job>, results: &UnboundedSender<Worked>) {
+    while let Ok(job) = queue.recv_blocking() {
         // One hostile frame that found a way to panic must not stop the pool.
-        let result = catch_unwind(AssertUnwindSafe(|| job.run()))
-            .unwrap_or_else(|_| Err(crate::peer::Refusal::VerifierStopped));
-        if results.send((ticket, result)).is_err() {
+        let worked = match job {
+            Job::Verify(ticket, job) => {
+                let result = catch_unwind(AssertUnwindSafe(|| job.run()));
+                let stopped = |_| Err(crate::peer::Refusal::VerifierStopped);
+                Worked::Verified(ticket, result.unwrap_or_else(stopped))
+            }
+            Job::Seal(ticket, job) => {
+                let result = catch_unwind(AssertUnwindSafe(|| job.run()));
+                Worked::Sealed(ticket, result.unwrap_or_else(|_| SealResult::stopped()))
+            }
+        };
+        if results.send(worked).is_err() {
             return;
         }
     }
@@ -101,7 +135,7 @@ mod tests {
         let (workers, queue) = Workers::idle();
         let mut taken = Vec::new();
         let mut refused = Vec::new();
-        for _ in 0..=VERIFY_OUTSTANDING_MAX {
+        for _ in 0..=JOBS_MAX {
             peer.handle_frame(LinkId(1), Class::Control, &frame, NOW);
             while let Some(effect) = peer.poll_effect() {
                 if let Effect::Verify { ticket, job } = effect {
@@ -112,14 +146,17 @@ mod tests {
                 }
             }
         }
-        assert_eq!((taken.len(), refused.len()), (VERIFY_OUTSTANDING_MAX, 1));
+        assert_eq!((taken.len(), refused.len()), (JOBS_MAX, 1));
         // A worker that comes at last does all of it, and ends with the pool.
         drop(workers);
         let (results, mut found) = mpsc::unbounded_channel();
         run(&queue, &results);
         drop(results);
         let mut done = Vec::new();
-        while let Some((ticket, result)) = found.blocking_recv() {
+        while let Some(worked) = found.blocking_recv() {
+            let Worked::Verified(ticket, result) = worked else {
+                panic!("nothing was to be sealed");
+            };
             assert!(result.is_ok(), "{result:?}");
             done.push(ticket);
         }

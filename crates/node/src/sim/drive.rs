@@ -35,6 +35,12 @@ impl World<'_> {
                 }
                 self.after(wait_ms, Event::Verified(life, ticket));
             }
+            Effect::Seal { ticket, job } => {
+                let now = self.now_at(node);
+                if let Some(running) = self.running(node) {
+                    running.peer.handle_sealed(ticket, job.run(), now);
+                }
+            }
             Effect::Write(batch) => {
                 let id = batch.id;
                 let slow = self.permille(20);

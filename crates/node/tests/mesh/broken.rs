@@ -18,6 +18,10 @@ pub(crate) enum Broken {
     FrameHeldBack,
     /// The places of messages are free before the application took them.
     PlacesFreedBeforeTaken,
+    /// A message that is to be sealed is sent as it is.
+    SentPlain,
+    /// What a worker sealed or opened goes to another message than the one it was.
+    AnswersOfSealersSwapped,
     /// A wish to take a message back is forgotten while the driver has it in hand.
     CancelForgottenInHand,
 }

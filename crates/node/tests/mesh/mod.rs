@@ -14,6 +14,7 @@ use overlane_core::identity::{
     Account, DELEGATION_TTL_DEFAULT_MS, Delegatee, Delegation, Life, Signer, VerifyContext,
 };
 use overlane_core::replay::{Batch, BatchId, Now};
+use overlane_core::seal::SealingSecret;
 use overlane_core::store::{RecordStore, StoreError};
 use overlane_core::transaction::{Data, Message, Namespace};
 use overlane_core::wire::cbor::to_vec;
@@ -21,8 +22,8 @@ use overlane_core::{Class, Did, NetworkId, TransactionDigest, TxId};
 use overlane_node::link::LinkId;
 use overlane_node::peer::refs::{self, Ask, AskId, References};
 use overlane_node::peer::{
-    Delivery, Effect, Event, LaneAnswer, Outgoing, Peer, PlaceId, Receipt, SendError, SendId,
-    VerifyJob, VerifyTicket,
+    Delivery, Effect, Event, LaneAnswer, Outgoing, Peer, PlaceId, Receipt, SealJob, SealSeed,
+    SealTicket, SendError, SendId, VerifyJob, VerifyTicket,
 };
 use overlane_storage_native::testkit::{MemoryStore, Seeded};
 use zeroize::Zeroizing;
@@ -49,6 +50,10 @@ pub(crate) struct SimNode {
     /// `None` while it is crashed.
     peer: Option<Peer>,
     jobs: Vec<(VerifyTicket, VerifyJob)>,
+    seals: Vec<(SealTicket, SealJob)>,
+    /// Its account, and whether it takes the application's messages only if they are sealed.
+    account: Account,
+    pub(crate) requires_sealed: bool,
     writing: Option<Batch>,
     waiting: VecDeque<(PlaceId, Class, Delivery)>,
     /// Frames in its driver's hand, where drivers are slow.
@@ -137,6 +142,8 @@ pub(crate) struct Mesh {
     pub(crate) holds_offers: bool,
     /// Nodes that no link can be made between.
     pub(crate) apart: BTreeSet<usize>,
+    /// Every frame that this node put in a lane, or that came to it, if somebody listens.
+    pub(crate) overheard: Option<(usize, Vec<Vec<u8>>)>,
 }
 
 /// Something that can happen next.
@@ -144,6 +151,7 @@ pub(crate) struct Mesh {
 enum Step {
     Deliver(LinkId, usize, Class),
     Verify(usize, usize),
+    Seal(usize, usize),
     Write(usize),
     Take(usize),
     Place(usize),
@@ -165,6 +173,7 @@ impl Mesh {
             holds_offers: false,
             slow_lanes: false,
             apart: BTreeSet::new(),
+            overheard: None,
         };
         for index in 0..count {
             let signer = signer(u8::try_from(index).unwrap(), NETWORK, START_MS);
@@ -175,6 +184,9 @@ impl Mesh {
                 store,
                 peer: None,
                 jobs: Vec::new(),
+                seals: Vec::new(),
+                account: account(u8::try_from(index).unwrap()),
+                requires_sealed: false,
                 writing: None,
                 waiting: VecDeque::new(),
                 placing: VecDeque::new(),
@@ -218,6 +230,8 @@ impl Mesh {
         node.store.reopen();
         let scan = with_store.then(|| node.store.scan().unwrap());
         let mut peer = Peer::new(Arc::clone(&node.signer), scan, now);
+        peer.open_with(Arc::new(SealingSecret::for_account(&node.account).unwrap()));
+        peer.require_sealed(node.requires_sealed);
         for namespace in &node.delegating {
             assert!(peer.delegate_replay(namespace));
         }
@@ -229,6 +243,15 @@ impl Mesh {
         }
         node.told.clear();
         node.peer = Some(peer);
+    }
+
+    /// Gives the node another account, and starts it again with it.
+    pub(crate) fn with_account(&mut self, index: usize, account: Account) {
+        let number = u8::try_from(index).unwrap();
+        let signer = signer_of(&account, number, NETWORK, START_MS);
+        let node = &mut self.nodes[index];
+        (node.did, node.signer, node.account) = (signer.did(), signer, account);
+        self.start(index, true);
     }
 
     /// Gives the node a store of references, and starts it again with it.
@@ -261,6 +284,7 @@ impl Mesh {
         }
         node.peer = None;
         node.jobs.clear();
+        node.seals.clear();
         node.waiting.clear();
         node.placing.clear();
         let held = self.links.iter().filter(|(_, ends)| ends.contains(&index));
@@ -316,12 +340,40 @@ impl Mesh {
         self.send_data(from, to, data_in(name, body))
     }
 
-    fn send_data(&mut self, from: usize, to: Did, data: Data) -> SendId {
+    /// As [`send`](Self::send), of an application's message that is sealed.
+    pub(crate) fn send_sealed(&mut self, from: usize, to: Did, body: &[u8]) -> SendId {
+        self.send_to_seal(from, to, data_in("test", body))
+    }
+
+    /// As [`send_sealed`](Self::send_sealed), of this data.
+    pub(crate) fn send_to_seal(&mut self, from: usize, to: Did, data: Data) -> SendId {
+        if self.broken == Some(Broken::SentPlain) {
+            return self.send_data(from, to, data);
+        }
+        let mut seed = [3; 32];
+        seed[..8].copy_from_slice(&self.nodes[from].next_send.to_be_bytes());
+        seed[8..16].copy_from_slice(&self.now_ms.to_be_bytes());
+        self.send_outgoing(from, to, data, Some(SealSeed::new(Zeroizing::new(seed))))
+    }
+
+    /// As [`send`](Self::send), of this data.
+    pub(crate) fn send_data(&mut self, from: usize, to: Did, data: Data) -> SendId {
+        self.send_outgoing(from, to, data, None)
+    }
+
+    fn send_outgoing(
+        &mut self,
+        from: usize,
+        to: Did,
+        data: Data,
+        seal: Option<SealSeed>,
+    ) -> SendId {
         let id = self.next_send(from);
         let mut name = [0; 16];
         name[..8].copy_from_slice(&id.0.to_be_bytes());
         name[8..].copy_from_slice(&self.now_ms.to_be_bytes());
-        let outgoing = Outgoing::new(to, data, TxId(name));
+        let mut outgoing = Outgoing::new(to, data, TxId(name));
+        outgoing.seal = seal;
         let now = self.now(from);
         self.peer(from).send(id, outgoing, now);
         self.drain(from);
@@ -419,6 +471,7 @@ impl Mesh {
         }
         for (index, node) in self.nodes.iter().enumerate() {
             steps.extend((0..node.jobs.len()).map(|job| Step::Verify(index, job)));
+            steps.extend((0..node.seals.len()).map(|job| Step::Seal(index, job)));
             steps.extend(node.writing.iter().map(|_| Step::Write(index)));
             steps.extend(node.committing.iter().map(|_| Step::Commit(index)));
             if !node.placing.is_empty() {
@@ -444,6 +497,18 @@ impl Mesh {
                 let result = job.run();
                 let now = self.now(index);
                 self.peer(index).handle_verified(ticket, result, now);
+                self.drain(index);
+            }
+            Step::Seal(index, job) => {
+                let (mut ticket, job) = self.nodes[index].seals.remove(job);
+                if let (Some(Broken::AnswersOfSealersSwapped), Some((other, _))) =
+                    (self.broken, self.nodes[index].seals.first_mut())
+                {
+                    std::mem::swap(&mut ticket, other);
+                }
+                let result = job.run();
+                let now = self.now(index);
+                self.peer(index).handle_sealed(ticket, result, now);
                 self.drain(index);
             }
             Step::Write(index) => {
@@ -492,6 +557,11 @@ impl Mesh {
         let answer = if gone {
             LaneAnswer::Gone
         } else {
+            if let Some((of, heard)) = &mut self.overheard
+                && (*of == index || self.links[&link].contains(of))
+            {
+                heard.push(frame.clone());
+            }
             let lane = self.lanes.entry((link, index, class)).or_default();
             if lane.frames.len() < LANE_PLACES {
                 lane.frames.push_back(frame);
@@ -563,6 +633,7 @@ impl Mesh {
                 }
                 Effect::Send { link, class, frame } => self.place(index, link, class, frame),
                 Effect::Verify { ticket, job } => node.jobs.push((ticket, job)),
+                Effect::Seal { ticket, job } => node.seals.push((ticket, job)),
                 Effect::Write(batch) => {
                     if self.broken == Some(Broken::DurableBeforeItIs) {
                         let id = batch.id;
@@ -688,7 +759,21 @@ pub(crate) fn delegatee_of(
     network: NetworkId,
     issued_ms: u64,
 ) -> Arc<Signer> {
-    let account = Account::ed25519(Zeroizing::new([number + 1; 32])).unwrap();
+    signer_of(&account(number), delegatee, network, issued_ms)
+}
+
+/// The account of this number.
+pub(crate) fn account(number: u8) -> Account {
+    Account::ed25519(Zeroizing::new([number + 1; 32])).unwrap()
+}
+
+/// A signer of this account.
+pub(crate) fn signer_of(
+    account: &Account,
+    delegatee: u8,
+    network: NetworkId,
+    issued_ms: u64,
+) -> Arc<Signer> {
     let delegatee = Delegatee::from_seed(Zeroizing::new([delegatee + 101; 32]));
     let life = Life {
         issued_ms,
@@ -698,7 +783,7 @@ pub(crate) fn delegatee_of(
         network,
         now_ms: issued_ms,
     };
-    let delegation = Delegation::issue(&account, &delegatee, network, life).unwrap();
+    let delegation = Delegation::issue(account, &delegatee, network, life).unwrap();
     let delegation = delegation.verify(&context).unwrap();
     Arc::new(Signer::new(delegatee, delegation).unwrap())
 }

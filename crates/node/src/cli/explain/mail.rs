@@ -70,14 +70,39 @@ pub(super) const ENTRIES: &[Entry] = &[
         "if the other one's account or card is new, have it sent again",
     ),
     entry(
+        "seal/keys_asked",
+        "As many destinations as may be are being asked for the keys that messages to them are sealed to.",
+        "send it again when some of them answered",
+    ),
+    entry(
         "seal/malformed",
         "Bytes that are no sealed message.",
         THEIRS,
     ),
     entry(
+        "seal/no_key",
+        "The key that messages to a destination are sealed to is not known here, and could not be had: it did not answer, or told none. Nothing was signed, and nothing left unsealed.",
+        "see whether it is there ({overlane} peer ping DID); name it by its did:key, which says the key; or send unsealed, with --plain",
+    ),
+    entry(
         "seal/not_a_message",
         "What is sealed is no application message, or one that is sealed itself.",
         THEIRS,
+    ),
+    entry(
+        "seal/not_told",
+        "A node that was asked for its sealing key told none that counts.",
+        "see that both run the same version",
+    ),
+    entry(
+        "seal/required",
+        "A message came unsealed, and this node takes sealed messages only. It was admitted, and is consumed.",
+        "have it sent sealed, or let this node take others too",
+    ),
+    entry(
+        "seal/stopped",
+        "Sealing a message stopped without an answer. Nothing was signed.",
+        "send it again",
     ),
     entry(
         "seal/too_large",

@@ -107,7 +107,11 @@ impl Peer {
         &mut self,
         request: RequestId,
         result: Result<RingAnswer, RingError>,
+        now: Now,
     ) {
+        if self.key_answered(request, &result, now) {
+            return;
+        }
         if let Some(id) = self.ring.asks.asked.remove(&request) {
             self.effects.push_back(Effect::Asked { id, result });
         }

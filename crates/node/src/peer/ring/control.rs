@@ -71,7 +71,7 @@ impl Peer {
             RingAction::Connect { peer } => {
                 self.effects.push_back(Effect::Connect { peer });
             }
-            RingAction::Done { id, result } => self.ring_answered(id, result),
+            RingAction::Done { id, result } => self.ring_answered(id, result, now),
         }
         true
     }
@@ -157,6 +157,13 @@ impl Peer {
         let via = relay.reply_via;
         if let RingMessage::Offer { id, offer } = message {
             self.take_offer((from, via, id), offer, carrier);
+            return Ok(());
+        }
+        if let RingMessage::KeyOf { id, account } = message {
+            let told = self.key_told(account, now);
+            if let Some(ring) = &mut self.ring.ring {
+                ring.answer_key(from, via, id, told);
+            }
             return Ok(());
         }
         let hops = HOP_BUDGET_MAX

@@ -43,7 +43,7 @@ pub(super) struct RingPart {
     linked: BTreeSet<Did>,
     linked_high_water: usize,
     /// None until the peer is told to join.
-    ring: Option<Ring>,
+    pub(super) ring: Option<Ring>,
     controls: Controls,
     asks: Asks,
     reports: Reports,

@@ -3,6 +3,7 @@
 use overlane_core::lane::QuotaHint;
 
 use super::super::fixture::{NETWORK, account, frame, life};
+use super::super::verify::Job;
 use super::*;
 use crate::link::{LinkConfig, LinkId};
 use crate::peer::VerifyResult;
@@ -17,8 +18,8 @@ const BEYOND: usize = 10;
 struct Driven {
     links: mpsc::Sender<LinkEvent>,
     commands: mpsc::Sender<Command>,
-    jobs: async_channel::Receiver<(crate::peer::VerifyTicket, crate::peer::VerifyJob)>,
-    verified: mpsc::UnboundedSender<Verification>,
+    jobs: async_channel::Receiver<Job>,
+    worked: mpsc::UnboundedSender<Worked>,
 }
 
 impl Driven {
@@ -26,7 +27,7 @@ impl Driven {
         let clock = Clock::start();
         let (workers, jobs) = Workers::idle();
         let (links, _) = Links::start(LinkConfig::default(), Arc::clone(identity) as _);
-        let (verified_out, verified) = mpsc::unbounded_channel();
+        let (worked_out, worked) = mpsc::unbounded_channel();
         let (_batches_out, batches) = mpsc::unbounded_channel();
         let (taken_out, taken) = mpsc::unbounded_channel();
         let (commands_out, commands) = mpsc::channel(1);
@@ -60,7 +61,7 @@ impl Driven {
             commands,
             posted,
             links: link_events,
-            verified,
+            worked,
             batches,
             taken,
             committed,
@@ -70,7 +71,7 @@ impl Driven {
             links: links_out,
             commands: commands_out,
             jobs,
-            verified: verified_out,
+            worked: worked_out,
         }
     }
 
@@ -102,10 +103,11 @@ impl Driven {
     }
 
     async fn answer(&self, result: impl FnOnce() -> VerifyResult) {
-        let Ok((ticket, _)) = self.jobs.recv().await else {
+        let Ok(Job::Verify(ticket, _)) = self.jobs.recv().await else {
             panic!("a job waits")
         };
-        assert!(self.verified.send((ticket, result())).is_ok());
+        let verified = Worked::Verified(ticket, result());
+        assert!(self.worked.send(verified).is_ok());
     }
 }
 
@@ -122,6 +124,7 @@ async fn law_the_driver_reads_no_link_at_the_bound_of_outstanding_checks() {
         dialed_url: None,
         quota: QuotaHint::default(),
         witness: None,
+        account: None,
         leaving: false,
     };
     let frames = (0..VERIFY_OUTSTANDING_MAX + BEYOND).map(|_| LinkEvent::Frame {
