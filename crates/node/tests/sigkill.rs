@@ -148,6 +148,7 @@ impl Sender {
             namespace: "sigkill".to_owned(),
             class: Default::default(),
             body: hex::encode(self.receipts.len().to_be_bytes()),
+            plain: false,
             wait_ms: LINK_WAIT_MS,
         };
         let receipt = loop {
