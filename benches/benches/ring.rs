@@ -1,5 +1,5 @@
-//! The ring: hops in a simulated ring of 1,024 nodes, 10 % joining at once, and what passing a message on
-//! costs beside verifying it. `cargo bench -p overlane-benches --bench ring`.
+//! The ring: hops in a simulated ring of 1,024 nodes, 10 % joining at once, what passing a message on
+//! costs beside verifying it, and what a node holds of a peer. `cargo bench -p overlane-benches --bench ring`.
 
 #![allow(
     missing_docs,
@@ -18,17 +18,24 @@
 mod world;
 
 use std::hint::black_box;
+use std::sync::Arc;
 use std::time::Instant;
+
+use allocation_counter::measure;
 
 use overlane_core::Did;
 use overlane_core::identity::{
     Account, DELEGATION_TTL_DEFAULT_MS, Delegatee, Delegation, Life, Signer, VerifyContext,
 };
+use overlane_core::replay::Now;
+use overlane_core::store::Scan;
 use overlane_core::transaction::{
     Draft, HOP_BUDGET_MAX, Message, Namespace, Payload, RelayFields, Transaction,
 };
 use overlane_core::{NetworkId, TxId};
-use world::World;
+use overlane_node::link::LinkId;
+use overlane_node::peer::Peer;
+use world::{Chance, World};
 use zeroize::Zeroizing;
 
 const NODES: usize = 1_024;
@@ -39,8 +46,9 @@ fn main() {
     if std::env::args().any(|arg| arg == "--test") {
         return;
     }
-    simulated_ring();
     forwarding();
+    memory();
+    simulated_ring();
 }
 
 fn simulated_ring() {
@@ -83,6 +91,41 @@ fn simulated_ring() {
     world.run(600_000);
     hops(&mut world, "after the joins");
     println!("simulated in {:.1} s", started.elapsed().as_secs_f64());
+    let links: usize = world.nodes.values().map(|ring| ring.linked().len()).sum();
+    let nodes = world.nodes.len();
+    let held = -measure(|| drop(world.nodes)).bytes_current as f64;
+    println!(
+        "memory: {:.0} B a node for its part of the ring, of {:.1} known peers: {:.0} B each",
+        held / nodes as f64,
+        links as f64 / nodes as f64,
+        held / links as f64
+    );
+}
+
+/// What a node's protocol holds of a peer that it is linked to, beside the link itself.
+fn memory() {
+    const PEERS: u32 = 32;
+    let now = Now {
+        wall_ms: NOW_MS,
+        steady_ms: 0,
+    };
+    let own = Arc::new(signer(9));
+    let mut chance = Chance(7);
+    let mut held = |peers: u32| {
+        let mut peer = Peer::new(Arc::clone(&own), Some(Scan::default()), now);
+        peer.join_ring([3; 32], now);
+        for number in 0..peers {
+            let link = LinkId(u64::from(number));
+            peer.handle_link_up(link, chance.did(), None, now);
+            while peer.poll_effect().is_some() {}
+        }
+        -measure(|| drop(peer)).bytes_current
+    };
+    let none = held(0);
+    println!(
+        "memory: {} B for each of {PEERS} peers linked, beside the link; {none} B with none",
+        (held(PEERS) - none) / i64::from(PEERS)
+    );
 }
 
 fn pick(world: &mut World, bound: usize) -> usize {

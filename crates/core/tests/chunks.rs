@@ -12,7 +12,7 @@ use overlane_core::identity::{Account, Delegatee, Delegation, Life, Signer, Veri
 use overlane_core::lane::chunks::*;
 use overlane_core::replay::Now;
 use overlane_core::transaction::{
-    Chunk, ChunkHead, Cutter, Data, Draft, Message, Payload, RelayFields, Transaction,
+    Chunk, ChunkHead, Cutter, Data, Message, Payload, RelayFields, Terms, Transaction,
 };
 use overlane_core::wire::bounds::{
     CHUNK_FRAME_BYTES, CHUNKS_MAX, DATA_MAX_BYTES, MESSAGE_MAX_BYTES, PAYLOAD_OVERHEAD_MAX_BYTES,
@@ -52,15 +52,14 @@ fn signer(account: &Account) -> Signer {
 fn payload(signer: &Signer, body: &[u8]) -> (Payload, Vec<u8>) {
     let destination = Did([3; 20]);
     let message = Message::Storage(body);
-    let draft = Draft {
+    let terms = Terms {
         destination,
         tx_id: TxId([5; 16]),
         sequence: 77,
-        message,
         life: LIFE,
     };
     let data = Data::parse_large(to_vec(&message)).unwrap();
-    let transaction = Transaction::sign_data(&draft, data, signer).unwrap();
+    let transaction = Transaction::sign_data(terms, data, signer).unwrap();
     let relay = RelayFields::direct(destination);
     let payload = Payload::carry(transaction, relay, signer, LIFE).unwrap();
     let whole = payload.to_frame(|_| false);
@@ -188,6 +187,29 @@ fn law_chunks_in_any_order_and_repeated_make_one_message() {
     assert_eq!(table.held_bytes(), 0);
     let again = table.take(1, of(1), &chunk(0, 3, &[0; 3]), at(0));
     assert_eq!(again, Err(ChunkRefusal::Finished));
+}
+
+/// A bound, the store or the link's end kept it from being admitted.
+#[test]
+fn law_what_was_whole_and_not_admitted_may_come_again() {
+    let mut table = Table::default();
+    let make = |table: &mut Table, number| {
+        table.take(1, of(number), &chunk(0, 2, b"a"), at(0))?;
+        table.take(1, of(number), &chunk(1, 2, b"b"), at(0))
+    };
+    let whole = || Ok(Gathered::Whole(b"ab".to_vec()));
+    assert_eq!(make(&mut table, 1), whole());
+    assert_eq!(make(&mut table, 2), whole());
+    assert_eq!(make(&mut table, 1), Err(ChunkRefusal::Finished));
+    table.release(&of(1));
+    table.reopen(&of(1));
+    assert_eq!(make(&mut table, 1), whole());
+    // Of the other one nothing is known but that its link is gone.
+    table.release(&of(1));
+    table.drop_link(1);
+    assert_eq!(table.held_bytes(), 0);
+    assert_eq!(make(&mut table, 2), whole());
+    assert_eq!(make(&mut table, 1), Err(ChunkRefusal::Finished));
 }
 
 #[test]

@@ -101,8 +101,25 @@ impl Node {
         sealing: Sealing,
         progress: watch::Sender<Progress>,
     ) -> Result<Receipt, SendError> {
+        self.sending(destination, message, sealing, progress)
+            .await?
+            .await
+    }
+
+    /// As [`send_watched`](Self::send_watched), for whoever may take the message back: the send itself, once
+    /// it has its place.
+    ///
+    /// # Errors
+    /// [`SendError`], of what is known before the message is on its way.
+    pub async fn sending(
+        &self,
+        destination: Did,
+        message: Message<'_>,
+        sealing: Sealing,
+        progress: watch::Sender<Progress>,
+    ) -> Result<Sending, SendError> {
         let outgoing = self.outgoing(destination, &message, sealing)?;
-        self.send_outgoing(outgoing, Some(progress)).await?.await
+        self.send_outgoing(outgoing, Some(progress)).await
     }
 
     /// As [`send`](Self::send), without waiting for anything: what a handler answers with. The message

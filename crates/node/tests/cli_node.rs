@@ -15,7 +15,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
 use axum::http::Method;
-use overlane_node::api::Client;
+use overlane_node::api::{ClassName, Client, UploadLine, UploadRequest};
 use overlane_node::home::Home;
 use serde_json::{Value, json};
 use support::{Pair, Place, Running, event};
@@ -273,6 +273,35 @@ fn cli_a_large_file_travels_in_chunks_and_is_saved() {
     pair.here
         .overlane(["send", to, "--file", path, "--keep", keep, "--json"])
         .is_refused(2, "cli/keep_too_large");
+}
+
+/// Whoever asked goes in the middle, and what is not yet in its lane never is. The receiver stands still
+/// meanwhile, so that the lane cannot take the message whole.
+#[test]
+fn cli_an_upload_that_is_left_is_taken_back() {
+    let pair = Pair::linked();
+    pair.send(&["before"]);
+    pair.receiver.running.signal("-STOP");
+    let client = Client::of(&Home::at(pair.here.home()));
+    let asked = UploadRequest {
+        destination: pair.receiver.did().to_owned(),
+        namespace: "large".to_owned(),
+        class: ClassName::Application,
+        wait_ms: 0,
+    };
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let body = vec![7; 8_000_000];
+    let steps = client.upload(&asked, &body);
+    let mut steps = runtime.block_on(steps).expect("steps");
+    let first = runtime.block_on(steps.next()).expect("a step");
+    assert!(matches!(first, Some(UploadLine::Progress { .. })), "{first:?}");
+    drop(steps);
+    let cancelled = (0..500).any(|_| {
+        let metrics = pair.here.overlane(["metrics"]).out;
+        metrics.contains("overlane_sends_refused_total{code=\"send/cancelled\"} 1")
+    });
+    assert!(cancelled, "{}", pair.here.overlane(["status"]).out);
+    pair.receiver.running.signal("-CONT");
 }
 
 /// Its host says that the killed peer's socket is closed, so it is not waited for as one whose

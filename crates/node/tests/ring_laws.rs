@@ -21,6 +21,7 @@ use overlane_core::ring::{RequestId, RingAnswer, RingMessage, WhyUnreachable};
 use overlane_core::transaction::{
     Draft, HOP_BUDGET_MAX, Message, Payload, RelayFields, Transaction,
 };
+use overlane_core::wire::bounds::DATA_MAX_BYTES;
 use overlane_core::{Class, Coded, Did, TransactionDigest, TxId};
 use overlane_node::link::LinkId;
 use overlane_node::peer::{Ask, Event, OFFERS_MAX};
@@ -239,6 +240,36 @@ fn what_does_not_arrive_is_told_to_its_origin_with_where_and_why() {
     assert_eq!(told, Some((nobody, WhyUnreachable::NoRoute)));
     let code = WhyUnreachable::NoRoute.code();
     assert_eq!(mesh.peer(1).counters().unreachable.get(code), Some(&1));
+}
+
+/// Where its way ends they see chunks, and its origin hears of the message.
+#[test]
+fn law_a_message_in_chunks_that_does_not_arrive_is_told_once_by_its_own_digest() {
+    let mut mesh = ring_of(5, 6);
+    settled(&mut mesh, 5 * MINUTE_MS, "five");
+    let nobody = Did([0x5a; 20]);
+    let body = vec![7; 4 * DATA_MAX_BYTES];
+    for index in 0..5 {
+        mesh.send(index, nobody, Class::Storage, &body);
+    }
+    mesh.run_for(10_000);
+    let mut went = 0;
+    for (index, node) in mesh.nodes.iter().enumerate() {
+        let told: Vec<_> = node
+            .events
+            .iter()
+            .filter_map(|event| match event {
+                Event::Unreachable { digest, .. } => Some(*digest),
+                _ => None,
+            })
+            .collect();
+        let sent: Vec<_> = node.receipts().iter().map(|it| it.digest).collect();
+        assert_eq!(told, sent, "node {index}");
+        went += sent.len();
+        let refused = mesh.refusals(index);
+        assert!(!refused.contains_key("route/unknown_report"), "{refused:?}");
+    }
+    assert!(went >= 4, "{went} of five went by way of others");
 }
 
 #[test]

@@ -5,7 +5,8 @@
 //! [`MESSAGE_MAX_BYTES`], a set in time by [`CHUNKS_IDLE_MS`] without a chunk and by the message's
 //! expiry; what is held of a whole message counts until its user lets it go. Law (once): a message
 //! becomes whole once; its id is remembered in [`TOMBSTONES_MAX`] tombstones, and the replay window
-//! knows it for ever. Expiry is judged first. Source: protocol decision 6 (chunks), seed 1.
+//! knows it for ever. Law (again): one that was whole and not admitted, for a reason that may pass, may
+//! come again. Expiry is judged first. Source: protocol decision 6 (chunks), seed 1.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -308,12 +309,18 @@ impl<L: Copy + Ord> Chunks<L> {
         }
     }
 
-    /// The whole messages of a link are held no more.
-    pub fn release_link(&mut self, link: L) {
+    /// As [`release`](Self::release), of a message that was not admitted and may be when it comes again.
+    pub fn reopen(&mut self, of: &ChunksOf) {
+        self.release(of);
+        self.tombstones.retain(|finished| finished != of);
+    }
+
+    /// The whole messages of a link are dropped; they may come again.
+    pub fn drop_link(&mut self, link: L) {
         let of_link = self.wholes.iter().filter(|(_, (of, _))| *of == link);
         let of_link: Vec<_> = of_link.map(|(&of, _)| of).collect();
         for of in of_link {
-            self.release(&of);
+            self.reopen(&of);
         }
     }
 

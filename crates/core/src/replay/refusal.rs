@@ -200,6 +200,22 @@ pub struct Forked {
     pub accepted_header: Option<Arc<[u8]>>,
 }
 
+impl Refusal {
+    /// Whether the same transaction is refused for ever: it was judged, and not only held off by a bound,
+    /// the store or the clock.
+    pub const fn is_final(&self) -> bool {
+        matches!(
+            self,
+            Self::Replay { .. }
+                | Self::Fork(_)
+                | Self::Stale { .. }
+                | Self::NotInCustody { .. }
+                | Self::SpentMail { .. }
+                | Self::Expired { .. }
+        )
+    }
+}
+
 impl Coded for Refusal {
     fn code(&self) -> &'static str {
         match self {

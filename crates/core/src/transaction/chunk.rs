@@ -8,7 +8,7 @@
 
 use super::data::{Data, Message};
 use super::error::SignError;
-use super::payload::{Draft, Payload, RelayFields, Transaction};
+use super::payload::{Payload, RelayFields, Terms, Transaction};
 use crate::identity::{Life, Signer};
 use crate::ids::{Class, Did, TxId};
 use crate::wire::bounds::{CHUNK_FRAME_BYTES, CHUNKS_MAX};
@@ -206,15 +206,14 @@ impl<B: AsRef<[u8]>> Cutter<B> {
             expiry_ms: self.expiry_ms,
         };
         let message = Message::Chunk(Chunk { head, bytes });
-        let draft = Draft {
+        let terms = Terms {
             destination: self.destination,
             tx_id: self.tx_id,
             sequence: self.sequence,
-            message,
             life: self.life,
         };
         let data = Data::parse(to_vec(&message))?;
-        let transaction = Transaction::sign_data(&draft, data, signer)?;
+        let transaction = Transaction::sign_data(terms, data, signer)?;
         Payload::carry(transaction, relay, signer, hop)
     }
 }

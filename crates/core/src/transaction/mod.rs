@@ -30,6 +30,6 @@ pub use error::{Role, SignError, VerifyError};
 pub use fork::{Accepted, Fork, ForkError, ForkEvidence};
 pub use header::{HeaderFacts, SignedHeader};
 pub(crate) use named::{NamedBy, named};
-pub use payload::{Draft, HOP_BUDGET_MAX, Payload, RelayFields, Transaction};
+pub use payload::{Draft, HOP_BUDGET_MAX, Payload, RelayFields, Terms, Transaction};
 pub use proof::{DelegationRef, PROOF_TTL_DEFAULT_MS, PROOF_TTL_MAX_MS, Proof};
 pub use verify::PayloadFacts;

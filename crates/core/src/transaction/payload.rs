@@ -16,6 +16,9 @@ use std::sync::Arc;
 /// The most hops a route has. Source: protocol decision 7.
 pub const HOP_BUDGET_MAX: u8 = 64;
 
+/// What a payload adds to its data where it names two delegations inline.
+const OVERHEAD_USUAL_BYTES: usize = 832;
+
 /// What a sender decides about a transaction.
 #[derive(Debug, Clone, Copy)]
 pub struct Draft<'a> {
@@ -27,6 +30,19 @@ pub struct Draft<'a> {
     pub sequence: u64,
     /// What it says.
     pub message: Message<'a>,
+    /// When it counts.
+    pub life: Life,
+}
+
+/// A [`Draft`] without what it says.
+#[derive(Debug, Clone, Copy)]
+pub struct Terms {
+    /// Whom it is for.
+    pub destination: Did,
+    /// Its own name.
+    pub tx_id: TxId,
+    /// Its place in its stream. It must lie under a durable lease.
+    pub sequence: u64,
     /// When it counts.
     pub life: Life,
 }
@@ -48,7 +64,13 @@ impl Transaction {
     /// The message or the proof's life is over its bound.
     pub fn sign(draft: &Draft<'_>, signer: &Signer) -> Result<Self, SignError> {
         let data = Data::parse(to_vec(&draft.message))?;
-        Self::sign_data(draft, data, signer)
+        let terms = Terms {
+            destination: draft.destination,
+            tx_id: draft.tx_id,
+            sequence: draft.sequence,
+            life: draft.life,
+        };
+        Self::sign_data(terms, data, signer)
     }
 
     /// As [`sign`](Self::sign), of data that says the message already and may be too large for one
@@ -56,15 +78,14 @@ impl Transaction {
     ///
     /// # Errors
     /// The proof's life is over its bound.
-    pub fn sign_data(draft: &Draft<'_>, data: Data, signer: &Signer) -> Result<Self, SignError> {
-        check_ttl(draft.life)?;
-        let Draft {
+    pub fn sign_data(terms: Terms, data: Data, signer: &Signer) -> Result<Self, SignError> {
+        check_ttl(terms.life)?;
+        let Terms {
             destination,
             tx_id,
             sequence,
             life,
-            ..
-        } = *draft;
+        } = terms;
         let transcript = Transcript {
             network: signer.network(),
             origin: signer.did(),
@@ -155,15 +176,22 @@ fn check_ttl(life: Life) -> Result<(), SignError> {
     Ok(())
 }
 
-impl Encode for Transaction {
-    fn encode(&self, writer: &mut Writer) {
+impl Transaction {
+    /// Writes it, with its delegation by digest if told so.
+    fn write(&self, writer: &mut Writer, by_digest: bool) {
         writer
             .array(5)
             .value(&self.destination)
             .value(&self.tx_id)
             .value(&self.sequence)
-            .value(&self.data)
-            .value(&self.proof);
+            .value(&self.data);
+        self.proof.write(writer, by_digest);
+    }
+}
+
+impl Encode for Transaction {
+    fn encode(&self, writer: &mut Writer) {
+        self.write(writer, false);
     }
 }
 
@@ -248,6 +276,8 @@ pub struct Payload {
 }
 
 impl Payload {
+    const ITEMS: usize = 3;
+
     /// Carries `transaction` one hop on, signed by the carrier.
     ///
     /// # Errors
@@ -300,17 +330,17 @@ impl Payload {
     /// receiver confirmed it, and inline otherwise. A delegation that is in the frame once already is
     /// always referred to.
     pub fn to_frame(&self, knows: impl Fn(&DelegationRef) -> bool) -> Vec<u8> {
-        let origin = &self.transaction.proof.delegation;
-        let by_reference = |named: &DelegationRef| DelegationRef::Digest(named.digest());
-        let mut frame = self.clone();
-        if knows(origin) {
-            frame.transaction.proof.delegation = by_reference(origin);
-        }
-        if self.hop.delegation.digest() == origin.digest() || knows(&self.hop.delegation) {
-            frame.hop.delegation = by_reference(&self.hop.delegation);
-        }
-        let mut writer = Writer::append(PAYLOAD_MARKER.to_vec());
-        frame.encode(&mut writer);
+        let (origin, hop) = (&self.transaction.proof.delegation, &self.hop.delegation);
+        let hop_by_digest = hop.digest() == origin.digest() || knows(hop);
+        // In one piece, and none that grows: a large message is copied once.
+        let data_bytes = self.transaction.data.as_bytes().len();
+        let mut frame = Vec::with_capacity(data_bytes.saturating_add(OVERHEAD_USUAL_BYTES));
+        frame.extend_from_slice(&PAYLOAD_MARKER);
+        let mut writer = Writer::append(frame);
+        writer.array(Self::ITEMS);
+        self.transaction.write(&mut writer, knows(origin));
+        writer.value(&self.relay);
+        self.hop.write(&mut writer, hop_by_digest);
         writer.into_bytes()
     }
 
@@ -381,7 +411,7 @@ impl Payload {
 impl Encode for Payload {
     fn encode(&self, writer: &mut Writer) {
         writer
-            .array(3)
+            .array(Self::ITEMS)
             .value(&self.transaction)
             .value(&self.relay)
             .value(&self.hop);
@@ -390,7 +420,7 @@ impl Encode for Payload {
 
 impl<'a> Decode<'a> for Payload {
     fn decode(reader: &mut Reader<'a>) -> Result<Self, CborError> {
-        reader.expect_array(3)?;
+        reader.expect_array(Self::ITEMS)?;
         Ok(Self {
             transaction: reader.value()?,
             relay: reader.value()?,

@@ -157,10 +157,21 @@ impl Proof {
     }
 }
 
+impl Proof {
+    /// Writes it, with its delegation by digest if told so.
+    pub(super) fn write(&self, writer: &mut Writer, by_digest: bool) {
+        writer.array(4);
+        match by_digest {
+            true => writer.value(&DelegationRef::Digest(self.delegation.digest())),
+            false => writer.value(&self.delegation),
+        };
+        self.life.encode_fields(writer).value(&self.signature);
+    }
+}
+
 impl Encode for Proof {
     fn encode(&self, writer: &mut Writer) {
-        writer.array(4).value(&self.delegation);
-        self.life.encode_fields(writer).value(&self.signature);
+        self.write(writer, false);
     }
 }
 

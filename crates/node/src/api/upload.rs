@@ -1,4 +1,5 @@
-//! Large bodies: sent as they are, with a line for each step.
+//! Large bodies: sent as they are, with a line for each step. Whoever leaves before the last line takes the
+//! message back: it is cancelled, unless its lane has all of it.
 
 use std::sync::Arc;
 
@@ -37,7 +38,10 @@ pub(super) async fn upload(
     }
     let (steps, reads) = mpsc::channel(LINES_MAX);
     tokio::spawn(async move {
-        daemon.wait_for(to, asked.wait_ms).await;
+        tokio::select! {
+            () = daemon.wait_for(to, asked.wait_ms) => {}
+            () = steps.closed() => return,
+        }
         let (progress, mut progressed) = watch::channel(Progress::default());
         let told = steps.clone();
         let telling = tokio::spawn(async move {
@@ -66,8 +70,17 @@ pub(super) async fn upload(
             },
         };
         let sealing = sealing(asked.plain);
-        let sent = daemon.node.send_watched(to, message, sealing, progress);
-        let sent = sent.await;
+        let begun = tokio::select! {
+            begun = daemon.node.sending(to, message, sealing, progress) => begun,
+            () = steps.closed() => return,
+        };
+        let sent = match begun {
+            Ok(mut sending) => tokio::select! {
+                sent = &mut sending => sent,
+                () = steps.closed() => return sending.cancel(),
+            },
+            Err(error) => Err(error),
+        };
         let _ = telling.await;
         let last = match sent {
             Ok(mut receipt) => {
@@ -78,7 +91,7 @@ pub(super) async fn upload(
             }
             Err(error) => UploadLine::Refused(Refusal::of(&ApiError::from(error))),
         };
-        // Whoever asked may have gone: the message is sent all the same.
+        // Whoever asked may have gone meanwhile: the message is sent.
         let _ = steps.send(last).await;
     });
     let next = |mut reads: mpsc::Receiver<UploadLine>| async move {

@@ -8,6 +8,7 @@
 
 use overlane_core::identity::{Verified, VerifyContext};
 use overlane_core::lane::chunks::{ChunkRefusal, ChunksOf, Gathered};
+use overlane_core::replay;
 use overlane_core::transaction::{Message, Payload};
 
 use super::inbound::{Subject, place_bytes};
@@ -46,9 +47,15 @@ impl Peer {
     }
 
     /// A worker is done with a message that chunks gave; what was refused is held no more.
-    pub(super) fn whole_verified(&mut self, ticket: VerifyTicket, refused: bool) {
-        if let (Some(of), true) = (self.wholes.remove(&ticket), refused) {
-            self.chunks.release(&of);
+    pub(super) fn whole_verified(&mut self, ticket: VerifyTicket, refusal: Option<&Refusal>) {
+        let Some(of) = self.wholes.remove(&ticket) else {
+            return;
+        };
+        match refusal {
+            Some(Refusal::Chunk(ChunkRefusal::NotWhole)) => self.chunks.release(&of),
+            // What the chunks are together is right; it is this node that could not go on.
+            Some(_) => self.chunks.reopen(&of),
+            None => {}
         }
     }
 
@@ -56,6 +63,13 @@ impl Peer {
     pub(super) fn whole_staged(&mut self, payload: &Verified<Payload>) {
         if payload.transaction().data().is_large() {
             self.chunks.release(&chunks_of(payload));
+        }
+    }
+
+    /// The engine refused a message: one that chunks gave may come again, unless it is refused for ever.
+    pub(super) fn whole_refused(&mut self, refusal: &replay::Refusal, payload: &Verified<Payload>) {
+        if payload.transaction().data().is_large() && !refusal.is_final() {
+            self.chunks.reopen(&chunks_of(payload));
         }
     }
 

@@ -97,10 +97,11 @@ impl Peer {
             Err(refusal) => Err(refusal),
         });
         let refusal = arrival.as_ref().err().cloned();
-        let Some((lane, link)) = self.arrivals.finish(ticket, arrival) else {
+        let finished = self.arrivals.finish(ticket, arrival);
+        self.whole_verified(ticket, refusal.as_ref());
+        let Some((lane, link)) = finished else {
             return;
         };
-        self.whole_verified(ticket, refusal.is_some());
         if let Some(refusal) = refusal {
             self.cut_for(link, &refusal);
             self.cut_for_bad_origins(link, &refusal, now);
@@ -231,6 +232,9 @@ impl Peer {
                 if let (replay::Refusal::Fork(forked), Some(offered)) = (&refusal, &item) {
                     self.keep_evidence(forked, offered, now);
                 }
+                if let Some(offered) = &item {
+                    self.whole_refused(&refusal, offered);
+                }
                 self.refuse(link, lane, refusal.into());
                 self.free_place(lane, bytes, now);
             }
@@ -328,7 +332,7 @@ impl Peer {
     pub(super) fn handle_orphans(&mut self, link: LinkId, peer: Did, now: Now) {
         let orphans = self.arrivals.count(|link| !self.links.is_up(link));
         if orphans > ORPHAN_FRAMES_MAX {
-            self.chunks.release_link(link);
+            self.chunks.drop_link(link);
             for (class, frames) in self.arrivals.forget(peer, link) {
                 let lane = (peer, class);
                 for _ in 0..frames {

@@ -63,8 +63,8 @@ pub use pace::{PACE, PIPE_BYTES, PIPE_FRAMES};
 pub(crate) use references::is_reserved;
 pub use refusal::Refusal;
 pub use ring::{
-    Ask, AskId, FORWARDED_MAX, LINKS_DEFAULT_MAX, OFFERS_MAX, OWN_SENDS_MAX, OfferId, RECENT_MAX,
-    REPORTS, RING_RESERVE,
+    Ask, AskId, FORWARDED_MAX, LINKS_DEFAULT_MAX, OFFERS_MAX, OWN_SENDS_MAX, OfferId,
+    RECENT_CHUNKS_MAX, RECENT_MAX, REPORTS, RING_RESERVE,
 };
 pub(crate) use seal::claims_sealed;
 pub use seal::{ASKED_KEYS_MAX, KEYS_MAX, SealJob, SealResult, SealSeed, SealTicket};
@@ -345,7 +345,7 @@ impl Peer {
                         self.released(link, lane, bytes, outcome, now);
                     }
                     Some(Staged::Reservation(stream, id, outgoing)) => {
-                        self.reserved(stream, id, &outgoing, outcome, now);
+                        self.reserved(stream, id, *outgoing, outcome, now);
                     }
                     None => {}
                 }

@@ -16,7 +16,7 @@ use overlane_core::lane::bounds::{
 };
 use overlane_core::transaction::{Cutter, RelayFields};
 use overlane_core::wire::bounds::FRAME_MAX_BYTES;
-use overlane_core::{Class, Did};
+use overlane_core::{Class, Did, TransactionDigest};
 
 use super::pace::{PIPE_BYTES, PIPE_FRAMES, Pace};
 use super::ring::is_own;
@@ -143,8 +143,8 @@ impl Cut {
 pub(super) enum Next {
     /// A signed frame.
     Frame(Bytes),
-    /// This chunk of a message, to be signed now.
-    Chunk(Arc<Cutter<Bytes>>, u32, RelayFields),
+    /// This chunk of the message with this digest, to be signed now.
+    Chunk(Arc<Cutter<Bytes>>, u32, RelayFields, TransactionDigest),
 }
 
 /// What became of what was placed.
@@ -334,7 +334,9 @@ impl Outbound {
             return None;
         }
         self.in_hand.insert(lane);
-        Some(Next::Chunk(Arc::clone(&cut.cutter), cut.next, cut.relay))
+        let digest = placing.receipt.digest;
+        let cutter = Arc::clone(&cut.cutter);
+        Some(Next::Chunk(cutter, cut.next, cut.relay, digest))
     }
 
     /// The driver says what became of the lane's first frame; `None` if it must wait.

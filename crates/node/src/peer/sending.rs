@@ -6,7 +6,7 @@ use bytes::Bytes;
 use overlane_core::identity::Life;
 use overlane_core::replay::{self, Outcome, Reservation};
 use overlane_core::transaction::{
-    Cutter, Draft, PROOF_TTL_DEFAULT_MS, Payload, RelayFields, SignError, Transaction,
+    Cutter, PROOF_TTL_DEFAULT_MS, Payload, RelayFields, SignError, Terms, Transaction,
 };
 use overlane_core::wire::bounds::FRAME_MAX_BYTES;
 use overlane_core::{Class, Coded, Did, StreamKey};
@@ -132,13 +132,14 @@ impl Peer {
         &mut self,
         stream: OutKey,
         id: SendId,
-        outgoing: &Outgoing,
+        outgoing: Outgoing,
         outcome: Released,
         now: Now,
     ) {
         let destination = stream.0;
+        let bytes = outgoing.data_bytes();
         if self.outbound.is_withdrawn(id) {
-            let paced = (stream, outgoing.data_bytes());
+            let paced = (stream, bytes);
             return self.take_back_paced(id, paced, outgoing.data.is_large());
         }
         let way = self.way(destination, (outgoing.via, outgoing.reply_via));
@@ -154,7 +155,6 @@ impl Peer {
             Ok((link, next_hop, (receipt, cut))) => {
                 self.note_sent(id, &receipt, next_hop);
                 let lane = (link, stream.1);
-                let bytes = outgoing.data_bytes();
                 let placing = Placing {
                     id,
                     receipt,
@@ -165,7 +165,6 @@ impl Peer {
                 self.place(lane, next_hop, placing, now);
             }
             Err(error) => {
-                let bytes = outgoing.data_bytes();
                 self.outbound
                     .end(id, destination, bytes, Some((stream, bytes)));
                 self.sent(id, Err(error));
@@ -250,7 +249,7 @@ impl Peer {
 
     fn sign(
         &self,
-        outgoing: &Outgoing,
+        outgoing: Outgoing,
         reservation: &Reservation,
         relay: RelayFields,
         now: Now,
@@ -259,15 +258,13 @@ impl Peer {
             issued_ms: now.wall_ms,
             ttl_ms: outgoing.ttl_ms,
         };
-        let draft = Draft {
+        let terms = Terms {
             destination: outgoing.destination,
             tx_id: outgoing.tx_id,
             sequence: reservation.first(),
-            message: outgoing.data.message(),
             life,
         };
-        let data = outgoing.data.clone();
-        let transaction = Transaction::sign_data(&draft, data, &self.signer)?;
+        let transaction = Transaction::sign_data(terms, outgoing.data, &self.signer)?;
         let (stream, digest) = transaction.claims()?;
         let payload = Payload::carry(transaction, relay, &self.signer, life)?;
         let signed = Bytes::from(payload.to_frame(|_| false));
@@ -341,9 +338,12 @@ impl Peer {
         let (link, class) = lane;
         let frame = match self.outbound.next_frame(lane, now.steady_ms) {
             Some(Next::Frame(frame)) => frame.to_vec(),
-            Some(Next::Chunk(cutter, index, relay)) => {
+            Some(Next::Chunk(cutter, index, relay, of)) => {
                 match self.chunk(&cutter, index, relay, now) {
-                    Ok(frame) => frame,
+                    Ok(chunk) => {
+                        self.note_chunk(&chunk, of);
+                        chunk.to_frame(|_| false)
+                    }
                     Err(error) => return self.give_up(lane, error),
                 }
             }
@@ -358,13 +358,12 @@ impl Peer {
         index: u32,
         relay: RelayFields,
         now: Now,
-    ) -> Result<Vec<u8>, SignError> {
+    ) -> Result<Payload, SignError> {
         let hop = Life {
             issued_ms: now.wall_ms,
             ttl_ms: PROOF_TTL_DEFAULT_MS,
         };
-        let envelope = cutter.chunk(index, relay, &self.signer, hop)?;
-        Ok(envelope.to_frame(|_| false))
+        cutter.chunk(index, relay, &self.signer, hop)
     }
 
     /// The message at the head of a lane cannot be signed.

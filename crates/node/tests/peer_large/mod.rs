@@ -1,11 +1,12 @@
 //! Messages that travel in chunks, over many interleavings on virtual time.
 
 use overlane_core::lane::chunks::{CHUNKS_IDLE_MS, SETS_PER_LINK_MAX};
-use overlane_core::transaction::{Chunk, ChunkHead, Data, Draft, Message, Payload};
-use overlane_core::transaction::{RelayFields, Transaction};
+use overlane_core::replay::QuotaLimits;
+use overlane_core::transaction::{Chunk, ChunkHead, Cutter, Data, Message, Payload};
+use overlane_core::transaction::{RelayFields, Terms, Transaction};
 use overlane_core::wire::bounds::DATA_MAX_BYTES;
 use overlane_core::wire::cbor::to_vec;
-use overlane_core::{Class, TxId};
+use overlane_core::{Class, Did, TxId};
 use overlane_node::peer::{Event, PACE};
 
 use crate::mesh::{Mesh, START_MS};
@@ -120,26 +121,76 @@ fn law_pace_holds_for_messages_in_chunks() {
     assert!(mesh.refusals(1).is_empty(), "{:?}", mesh.refusals(1));
 }
 
-fn envelope(signer: &Signer, to: overlane_core::Did, number: u64, head: ChunkHead) -> Vec<u8> {
-    let life = Life {
-        issued_ms: START_MS,
-        ttl_ms: 600_000,
+const LIFE: Life = Life {
+    issued_ms: START_MS,
+    ttl_ms: 600_000,
+};
+
+/// A message of this sequence, signed at no pace.
+fn signed(signer: &Signer, to: Did, number: u64, message: Message<'_>) -> Payload {
+    let terms = Terms {
+        destination: to,
+        tx_id: TxId([4; 16]),
+        sequence: number,
+        life: LIFE,
     };
+    let data = Data::parse_large(to_vec(&message)).unwrap();
+    let transaction = Transaction::sign_data(terms, data, signer).unwrap();
+    Payload::carry(transaction, RelayFields::direct(to), signer, LIFE).unwrap()
+}
+
+fn envelope(signer: &Signer, to: Did, number: u64, head: ChunkHead) -> Vec<u8> {
     let message = Message::Chunk(Chunk {
         head,
         bytes: b"a part",
     });
-    let draft = Draft {
-        destination: to,
-        tx_id: TxId([4; 16]),
-        sequence: number,
-        message,
-        life,
+    signed(signer, to, number, message).to_frame(|_| false)
+}
+
+/// The frames of a message's chunks.
+fn chunks(signer: &Signer, payload: &Payload) -> Vec<Vec<u8>> {
+    let (whole, relay) = (payload.to_frame(|_| false), *payload.relay());
+    let cutter = Cutter::new(payload, whole, relay, signer).unwrap();
+    let envelope = |index| cutter.chunk(index, relay, signer, LIFE).unwrap();
+    let frame = |index| envelope(index).to_frame(|_| false);
+    (0..cutter.total()).map(frame).collect()
+}
+
+/// What a bound held off was not admitted: once the bound lets it through it is, and once only.
+#[test]
+fn law_a_message_in_chunks_that_a_bound_refused_may_come_again() {
+    let mut mesh = Mesh::new(2, 5);
+    mesh.link(0, 1);
+    let to = mesh.nodes[1].did;
+    let signer = mesh.nodes[0].signer.clone();
+    // All that a stream may say at once, which no honest sender does.
+    let burst = QuotaLimits::DEFAULT.burst_messages;
+    for number in 1..=burst {
+        let frame = signed(&signer, to, number, Message::Storage(b"small"));
+        mesh.inject(0, 1, Class::Storage, frame.to_frame(|_| false));
+    }
+    let body = large(6);
+    let payload = signed(&signer, to, burst + 1, Message::Storage(&body));
+    let offer = |mesh: &mut Mesh| {
+        for frame in chunks(&signer, &payload) {
+            mesh.inject(0, 1, Class::Storage, frame);
+        }
     };
-    let data = Data::parse(to_vec(&message)).unwrap();
-    let transaction = Transaction::sign_data(&draft, data, signer).unwrap();
-    let payload = Payload::carry(transaction, RelayFields::direct(to), signer, life).unwrap();
-    payload.to_frame(|_| false)
+    offer(&mut mesh);
+    mesh.run(|mesh| !mesh.refusals(1).is_empty());
+    assert_eq!(mesh.refusals(1), [("replay/quota_messages", 1)].into());
+    assert_eq!(mesh.nodes[1].taken.len() as u64, burst);
+    assert_eq!(mesh.peer(1).in_part(), (0, 0, 0));
+    // A while later the same chunks come again, and then once more.
+    mesh.pass(1_000);
+    offer(&mut mesh);
+    mesh.settle();
+    assert!(bodies(&mesh).last() == Some(&body));
+    assert_eq!(mesh.refusals(1), [("replay/quota_messages", 1)].into());
+    offer(&mut mesh);
+    mesh.settle();
+    assert_eq!(mesh.nodes[1].taken.len() as u64, burst + 1);
+    assert!(mesh.refusals(1).contains_key("chunk/finished"));
 }
 
 #[test]

@@ -25,7 +25,7 @@ pub use asks::{Ask, AskId, OFFERS_MAX, OfferId};
 pub use control::OWN_SENDS_MAX;
 pub(super) use control::is_own;
 pub use forward::FORWARDED_MAX;
-pub use reports::{RECENT_MAX, REPORTS};
+pub use reports::{RECENT_CHUNKS_MAX, RECENT_MAX, REPORTS};
 pub use slots::{LINKS_DEFAULT_MAX, RING_RESERVE};
 
 use asks::Asks;

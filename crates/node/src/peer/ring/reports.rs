@@ -2,7 +2,8 @@
 //!
 //! Law (a report is believed once): a report names the digest of a transaction; it counts if this node sent
 //! that to that destination, by way of others, not long ago, and was not told before. A digest is
-//! known to the hops of its message alone, each of which could as well have dropped it. Law (no report of a report): what answers
+//! known to the hops of its message alone, each of which could as well have dropped it. Of a message in
+//! chunks a hop sees the chunks alone: their reports are the message's, the first of which tells of it. Law (no report of a report): what answers
 //! or reports is dropped without a word, and reports are paced, so that they cannot multiply.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -19,6 +20,10 @@ use super::super::{Event, Now, Peer, Receipt, Refusal, SendId};
 /// Transactions sent by way of others that a report may name; the oldest is forgotten.
 pub const RECENT_MAX: usize = 4_096;
 
+/// Chunks sent by way of others that a report may name; the oldest is forgotten. More than are under way
+/// at once.
+pub const RECENT_CHUNKS_MAX: usize = 1_024;
+
 /// What reports are paced to; messages beyond it are dropped without one.
 pub const REPORTS: QuotaLimits = QuotaLimits {
     messages_per_s: 64,
@@ -33,6 +38,9 @@ pub(super) struct Reports {
     pace: Bucket,
     recent: BTreeMap<TransactionDigest, Recent>,
     order: VecDeque<TransactionDigest>,
+    /// The messages of chunks, by the chunks' own digests.
+    chunks: BTreeMap<TransactionDigest, TransactionDigest>,
+    chunk_order: VecDeque<TransactionDigest>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -48,6 +56,8 @@ impl Reports {
             pace: Bucket::full(&REPORTS, steady_ms),
             recent: BTreeMap::new(),
             order: VecDeque::new(),
+            chunks: BTreeMap::new(),
+            chunk_order: VecDeque::new(),
         }
     }
 }
@@ -121,6 +131,25 @@ impl Peer {
         }
     }
 
+    /// A chunk of the message with this digest goes to a neighbour that is not its destination.
+    pub(in crate::peer) fn note_chunk(&mut self, chunk: &Payload, of: TransactionDigest) {
+        if chunk.relay().next_hop == chunk.transaction().destination() {
+            return;
+        }
+        let Ok((_, digest)) = chunk.transaction().claims() else {
+            return;
+        };
+        let reports = &mut self.ring.reports;
+        if reports.chunk_order.len() >= RECENT_CHUNKS_MAX
+            && let Some(oldest) = reports.chunk_order.pop_front()
+        {
+            reports.chunks.remove(&oldest);
+        }
+        if reports.chunks.insert(digest, of).is_none() {
+            reports.chunk_order.push_back(digest);
+        }
+    }
+
     /// Tells the origin that its message does not arrive.
     pub(super) fn report(&mut self, undelivered: &Undelivered, why: WhyUnreachable, now: Now) {
         let Undelivered {
@@ -162,9 +191,15 @@ impl Peer {
         now: Now,
     ) -> Result<(), Refusal> {
         let reports = &mut self.ring.reports;
+        let of_chunk = reports.chunks.get(&digest).copied();
+        let digest = of_chunk.unwrap_or(digest);
         let known = reports.recent.get(&digest).copied();
         let Some(recent) = known.filter(|recent| recent.stream.destination == destination) else {
-            return Err(Refusal::UnknownReport { reporter });
+            // Another chunk told of the message before.
+            return match of_chunk {
+                Some(_) if known.is_none() => Ok(()),
+                _ => Err(Refusal::UnknownReport { reporter }),
+            };
         };
         reports.recent.remove(&digest);
         reports.order.retain(|of| *of != digest);
