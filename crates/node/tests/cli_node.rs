@@ -294,7 +294,10 @@ fn cli_an_upload_that_is_left_is_taken_back() {
     let steps = client.upload(&asked, &body);
     let mut steps = runtime.block_on(steps).expect("steps");
     let first = runtime.block_on(steps.next()).expect("a step");
-    assert!(matches!(first, Some(UploadLine::Progress { .. })), "{first:?}");
+    assert!(
+        matches!(first, Some(UploadLine::Progress { .. })),
+        "{first:?}"
+    );
     drop(steps);
     let cancelled = (0..500).any(|_| {
         let metrics = pair.here.overlane(["metrics"]).out;

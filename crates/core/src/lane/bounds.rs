@@ -70,6 +70,10 @@ pub const WINDOW_SCALE_MAX: u8 = 4;
 /// A receiver grants its windows once more for each so many milliseconds of the round trip.
 pub const WINDOW_SCALE_STEP_MS: u64 = 25;
 
+/// Bytes that a transport carries at most in a millisecond. What a sender has under way beyond that, times the
+/// round trip, only waits in the transport's queues, and what is sent next on any lane waits behind it.
+pub const PIPE_BYTES_PER_MS: u64 = 128 * 1024;
+
 /// Messages undrained on one stream at which the transport of this project may stall.
 const STREAM_STALL_MESSAGES: u64 = 256;
 
@@ -224,6 +228,11 @@ const _: () = assert!(
     (LANE_WINDOW_FRAMES as u64).is_multiple_of(GRANT_FRACTION),
     "a quarter of the lane window is a whole number of frames"
 );
+/// Bytes of a link's window that a sender of data uses however near the other side is: grants may lag by just
+/// under a quarter, and the largest frame finds room all the same.
+pub(super) const fn near(link_bytes: u64) -> u64 {
+    link_bytes / GRANT_FRACTION + FRAME_MAX_BYTES as u64
+}
 /// What a sender can use at least of a byte window when everything was taken: grants may lag by
 /// just under a quarter.
 const fn usable(window_bytes: u32) -> u64 {
@@ -231,6 +240,11 @@ const fn usable(window_bytes: u32) -> u64 {
 }
 const _: () = assert!(usable(LANE_WINDOW_MIN_BYTES) >= FRAME_MAX_BYTES as u64);
 const _: () = assert!(usable(LINK_WINDOW_MIN_BYTES) >= FRAME_MAX_BYTES as u64);
+const _: () = assert!(
+    near(LINK_WINDOW_MIN_BYTES as u64) <= LINK_WINDOW_MIN_BYTES as u64
+        && near(LINK_WINDOW_DEFAULT_BYTES as u64) < LANE_WINDOW_DEFAULT_BYTES as u64,
+    "one busy lane already leaves the transport's queues short"
+);
 const _: () = assert!(LINK_WINDOW_MIN_BYTES <= LINK_WINDOW_DEFAULT_BYTES);
 const _: () = assert!(LANE_WINDOW_MIN_BYTES <= LANE_WINDOW_DEFAULT_BYTES);
 const _: () = assert!(HELLO_RESEND_MIN_MS < HELLO_RESEND_MAX_MS);

@@ -6,6 +6,10 @@
 //! bytes under way fit the socket buffer whatever the handlers do. The link's message window is
 //! their sum and is checked at compile time.
 //!
+//! Of the link's byte window a sender of data uses what the round trip asks for
+//! ([`PIPE_BYTES_PER_MS`]): more would only wait in the transport, with the control lane behind it. Law
+//! (short queues): to a near peer no more data is under way than [`near`] says.
+//!
 //! Law (credit): an honest sender never passes what was granted; a receiver knows at once when one
 //! does. Law (no deadlock): a grant is due as soon as a quarter of any window was used up, so when
 //! everything is taken a sender can use three quarters of each window, which holds the largest
@@ -13,7 +17,7 @@
 
 use std::collections::VecDeque;
 
-use super::bounds::LANE_PAYLOADS_MAX;
+use super::bounds::{LANE_PAYLOADS_MAX, PIPE_BYTES_PER_MS, near};
 use super::control::{Credit, Windows};
 use super::per_lane::PerLane;
 use super::reason::Violation;
@@ -34,10 +38,11 @@ pub(super) struct Outgoing {
 }
 
 impl Outgoing {
-    /// Whether the receiver's windows have room for a message of this size and so many payload frames.
+    /// Whether the receiver's windows have room for a message of this size and so many payload frames, and
+    /// the way to it does, which is so long if that is known.
     pub(super) fn has_room(
         &self,
-        windows: Windows,
+        (windows, round_trip_ms): (Windows, Option<u64>),
         class: Class,
         size_bytes: usize,
         payloads: usize,
@@ -47,10 +52,17 @@ impl Outgoing {
             .saturating_add(payloads as u64);
         let size = size_bytes as u64;
         let windows = windows.times(self.passed.scale);
+        let link_bytes = match (class, round_trip_ms) {
+            (Class::Control, _) | (_, None) => windows.link_bytes,
+            (_, Some(ms)) => {
+                let pipe = PIPE_BYTES_PER_MS.saturating_mul(ms);
+                windows.link_bytes.min(pipe.max(near(windows.link_bytes)))
+            }
+        };
         payloads <= LANE_PAYLOADS_MAX
             && self.unpassed_frames(class) < windows.lane_frames
             && self.unpassed_bytes(class).saturating_add(size) <= windows.lane_bytes
-            && self.undrained_bytes().saturating_add(size) <= windows.link_bytes
+            && self.undrained_bytes().saturating_add(size) <= link_bytes
     }
 
     /// A message of so many payload frames leaves.

@@ -29,6 +29,8 @@ pub(super) struct Rules {
     pub(super) hello_quick: u32,
     /// Whether a sender heeds what the receiver granted.
     pub(super) heeds_credit: bool,
+    /// Whether a sender keeps what is under way to a near peer short.
+    pub(super) short_queues: bool,
     /// Whether a closing end waits for its queues and its FINs.
     pub(super) fin_waits: bool,
     /// Whether probes pass the frames that wait in the control lane.
@@ -54,6 +56,7 @@ impl Rules {
         link_waits_for_taking: false,
         hello_quick: HELLO_QUICK_MAX,
         heeds_credit: true,
+        short_queues: true,
         fin_waits: true,
         probes_first: true,
         refers: true,

@@ -376,6 +376,17 @@ impl Session {
         self.outbound.shared_bytes()
     }
 
+    /// Frames of a lane that wait to be sent.
+    pub fn queued(&self, class: Class) -> usize {
+        self.outbound.queued(class)
+    }
+
+    /// Whether what was taken is to be granted again, or the link is not simply open: its driver then asks
+    /// what it wants sent.
+    pub fn owes_grant(&self) -> bool {
+        self.phase != Phase::Open || self.incoming.grant_due()
+    }
+
     /// Whether a lane refused a frame and has not told since that it has room.
     pub fn owes_room(&self) -> bool {
         self.takes_frames() && self.outbound.has_refused()

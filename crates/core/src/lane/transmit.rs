@@ -124,10 +124,11 @@ impl Session {
         let windows = self.peer?.windows;
         let rules = self.config.rules;
         let (channels, outgoing) = (&self.channels, &self.outgoing);
+        let round_trip_ms = self.liveness.round_trip_ms();
+        let way = (windows, round_trip_ms.filter(|_| rules.short_queues));
         let shown = &mut self.shown;
         let may_leave = |class, size_bytes, payloads| {
-            let room =
-                outgoing.has_room(windows, class, size_bytes, payloads) || !rules.heeds_credit;
+            let room = outgoing.has_room(way, class, size_bytes, payloads) || !rules.heeds_credit;
             room && channels.of(class).in_flight(Kind::Payload) < rules.lane_in_flight
         };
         let shorten = |frame: &[u8]| rules.refers.then(|| shown.shorten(frame)).flatten();

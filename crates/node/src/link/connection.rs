@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use overlane_core::Class;
 use overlane_core::wire::bounds::FRAME_MAX_BYTES;
 use rtc::peer_connection::certificate::CertificateParams;
@@ -475,7 +475,9 @@ impl Transport for Connection {
             .channels
             .get(usize::from(class.index()))
             .ok_or(TransportError::Closed)?;
-        let sent = tokio::time::timeout(deadline, channel.send(BytesMut::from(&*message))).await;
+        let sent =
+            tokio::time::timeout(deadline, channel.send(BytesMut::from(Bytes::from(message))))
+                .await;
         match sent {
             Ok(Ok(())) => Ok(()),
             Ok(Err(_)) => Err(TransportError::Closed),

@@ -32,7 +32,8 @@ use super::queued::{Queued, Share};
 use super::registry::Handle;
 use super::transport::{Transport, TransportError, TransportEvent};
 
-/// Transport events that are taken in a row before the session is asked what it wants.
+/// Transport events that are taken in a row before the session is asked what it wants, and events of the
+/// session that are told in a row.
 const EVENTS_AT_ONCE: usize = 64;
 
 /// Who is at the other end, and what of it only the dialling side knows.
@@ -106,16 +107,27 @@ impl Link {
     }
 
     pub(super) fn send(&self, class: Class, frame: Vec<u8>) -> Result<(), SendError> {
-        let sent = self.counted(|session| session.send(class, frame));
-        // Also a refused one: its driver then waits for room.
-        self.wake.notify_one();
+        let (waited, sent) = self.counted(|session| {
+            let waited = session.queued(class) > 0;
+            (waited, session.send(class, frame))
+        });
+        // Behind another frame it waits for what that one waits for, and its driver wakes for that. A
+        // refused one makes the driver wait for room.
+        if !waited || sent.is_err() {
+            self.wake.notify_one();
+        }
         sent
     }
 
     pub(super) fn taken(&self, class: Class) {
         let now_ms = self.now_ms();
-        self.session().taken(class, now_ms);
-        self.wake.notify_one();
+        let mut session = self.session();
+        session.taken(class, now_ms);
+        let owes = session.owes_grant();
+        drop(session);
+        if owes {
+            self.wake.notify_one();
+        }
     }
 
     /// Ends the link in order: what is queued leaves first, if it is open.
@@ -204,7 +216,7 @@ pub(super) struct Driver {
     /// Channels with a message on its way into the send buffer.
     busy: PerLane<bool>,
     sending: Sending,
-    /// Events the node had no place for yet: one, or an Up and the frame that made it due.
+    /// Events the node had no place for yet: at most what is told in a row, and an Up before it.
     pending: VecDeque<LinkEvent>,
     reserving: Option<Reserving>,
     /// The node hears no events any more.
@@ -280,33 +292,46 @@ impl Driver {
 
     /// Does all that can be done without waiting. Gives the reason once the link is down.
     fn turn(&mut self) -> Option<DownReason> {
-        self.transmit();
-        while self.pending.is_empty() {
+        loop {
+            self.transmit();
+            if !self.pending.is_empty() {
+                return None;
+            }
             self.room.mark_unchanged();
-            let event = self.link.counted(Session::poll_event)?;
-            match event {
-                SessionEvent::Open { peer } => self.open(peer.quota),
-                // Nobody here was told that it could send on it.
-                SessionEvent::Room { .. } if !self.told_up => {}
-                SessionEvent::Room { class } => self.tell(LinkEvent::Room {
-                    link: self.link.id,
-                    class,
-                }),
-                SessionEvent::Frame { class, bytes } => {
-                    // The session answers for what came: a link that gave way before it was told
-                    // of is told now, with what it brought.
-                    self.tell_up(true);
-                    self.tell(LinkEvent::Frame {
+            // As many as the node has places for, so that none is left pending but where other links were
+            // quicker.
+            let places = self.shared.events.capacity().clamp(1, EVENTS_AT_ONCE);
+            let events: Vec<_> = self.link.counted(|session| {
+                std::iter::from_fn(|| session.poll_event())
+                    .take(places)
+                    .collect()
+            });
+            if events.is_empty() {
+                return None;
+            }
+            for event in events {
+                match event {
+                    SessionEvent::Open { peer } => self.open(peer.quota),
+                    // Nobody here was told that it could send on it.
+                    SessionEvent::Room { .. } if !self.told_up => {}
+                    SessionEvent::Room { class } => self.tell(LinkEvent::Room {
                         link: self.link.id,
                         class,
-                        bytes,
-                    });
+                    }),
+                    SessionEvent::Frame { class, bytes } => {
+                        // The session answers for what came: a link that gave way before it was told
+                        // of is told now, with what it brought.
+                        self.tell_up(true);
+                        self.tell(LinkEvent::Frame {
+                            link: self.link.id,
+                            class,
+                            bytes,
+                        });
+                    }
+                    SessionEvent::Closed { reason } => return Some(self.down_reason(reason)),
                 }
-                SessionEvent::Closed { reason } => return Some(self.down_reason(reason)),
             }
-            self.transmit();
         }
-        None
     }
 
     fn open(&mut self, quota: QuotaHint) {

@@ -5,8 +5,8 @@ use super::pair::{self, Broken, Net, Pair, Rng, Takes};
 use crate::ids::Class;
 use crate::lane::bounds::{
     BATCH_MAX_BYTES, BATCH_MAX_FRAMES, GONE_MS, LANE_IN_FLIGHT_MAX, LANE_RESERVE_BYTES,
-    LANE_WINDOW_FRAMES, LINK_WINDOW_MIN_BYTES, PROBE_IDLE_MS, QUEUED_MAX, QUEUED_MAX_BYTES,
-    WINDOW_SCALE_MAX,
+    LANE_WINDOW_FRAMES, LINK_WINDOW_DEFAULT_BYTES, LINK_WINDOW_MIN_BYTES, PIPE_BYTES_PER_MS,
+    PROBE_IDLE_MS, QUEUED_MAX, QUEUED_MAX_BYTES, WINDOW_SCALE_MAX, near,
 };
 use crate::lane::rules::Rules;
 use crate::lane::{CloseReason, PerLane, SendError, Violation, Windows};
@@ -290,6 +290,59 @@ fn law_a_far_peer_has_larger_windows_s17() -> Result<(), Broken> {
             "{took_ms} ms at {latency_ms} ms"
         );
     }
+    Ok(())
+}
+
+/// A pair so far apart whose data lanes are full and whose channels bring nothing, and the bytes under way.
+fn under_way(latency_ms: u64, rules: [Rules; 2]) -> Result<(Pair, u64), Broken> {
+    let net = Net {
+        latency_ms,
+        ..Net::default()
+    };
+    let mut pair = Pair::opened(5, net, rules)?;
+    for class in Class::ALL {
+        pair.stall(0, class, u64::MAX);
+    }
+    for class in [Class::Storage, Class::E2e, Class::Application] {
+        fill(&mut pair, 0, class, 40, 16 * 1024);
+    }
+    pair.settle()?;
+    let bytes = pair.ends[0].session.status().undrained_bytes;
+    Ok((pair, bytes))
+}
+
+#[test]
+fn law_short_queues_a_near_peer_has_no_more_under_way_than_its_way_needs() -> Result<(), Broken> {
+    let window = u64::from(LINK_WINDOW_DEFAULT_BYTES);
+    let frame = 17 * 1024;
+    let (mut pair, bytes) = under_way(0, HONEST)?;
+    let most = near(window);
+    assert!((most - frame..=most).contains(&bytes), "{bytes} of {most}");
+    // The control lane has the rest of the window.
+    pair.send(0, Class::Control, FRAME_MAX_BYTES).unwrap();
+    pair.settle()?;
+    let with_control = pair.ends[0].session.status().undrained_bytes;
+    assert_eq!(with_control, bytes + FRAME_MAX_BYTES as u64);
+    // Two milliseconds there and back ask for more, and ten for all of it.
+    let (_, bytes) = under_way(1, HONEST)?;
+    let most = 2 * PIPE_BYTES_PER_MS;
+    assert!((most - frame..=most).contains(&bytes), "{bytes} of {most}");
+    let (_, bytes) = under_way(5, HONEST)?;
+    assert!((window - frame..=window).contains(&bytes), "{bytes}");
+    Ok(())
+}
+
+#[test]
+fn a_sender_that_fills_its_window_leaves_control_behind_all_of_it() -> Result<(), Broken> {
+    let broken = Rules {
+        short_queues: false,
+        ..Rules::PROTOCOL
+    };
+    let (_, bytes) = under_way(0, [broken; 2])?;
+    assert!(
+        bytes > near(u64::from(LINK_WINDOW_DEFAULT_BYTES)),
+        "{bytes}"
+    );
     Ok(())
 }
 

@@ -46,6 +46,7 @@ fn the_page_tells_every_bound() {
         HELD_DEFAULT_MAX_BYTES,
         WINDOW_SCALE_MAX,
         WINDOW_SCALE_STEP_MS,
+        PIPE_BYTES_PER_MS,
         HELD_FAR_MAX_BYTES,
         HELLO_QUICK_MAX,
         HELLOS_TAKEN_MAX,
