@@ -287,6 +287,7 @@ fn cli_an_upload_that_is_left_is_taken_back() {
         destination: pair.receiver.did().to_owned(),
         namespace: "large".to_owned(),
         class: ClassName::Application,
+        plain: false,
         wait_ms: 0,
     };
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
