@@ -7,6 +7,7 @@ use overlane_core::NetworkId;
 use overlane_core::identity::Account;
 use overlane_core::store::RecordStore;
 use overlane_core::transaction::Namespace;
+use overlane_relay::log::LogStore;
 use overlane_relay::refs::store::Store;
 
 use crate::Limits;
@@ -17,7 +18,7 @@ use crate::link::ice::{IceServer, IceServerError, IceServers};
 use crate::link::ports::Ports;
 use crate::link::transport::Connector;
 use crate::node::Node;
-use crate::runtime::{self, AnyStore};
+use crate::runtime::{self, AnyStore, OpenGroups};
 
 /// Collects what a node is made of; [`spawn`](Self::spawn) starts it.
 #[must_use = "a builder does nothing until it is spawned"]
@@ -26,6 +27,7 @@ pub struct NodeBuilder {
     pub(crate) account: Option<Account>,
     pub(crate) store: Option<Box<dyn RecordStore>>,
     pub(crate) refs_store: Option<Box<dyn AnyStore>>,
+    pub(crate) groups: Option<OpenGroups>,
     pub(crate) listen: Option<SocketAddr>,
     pub(crate) peers: Vec<String>,
     pub(crate) delegation_ttl_ms: u64,
@@ -43,6 +45,7 @@ impl NodeBuilder {
             account: None,
             store: None,
             refs_store: None,
+            groups: None,
             listen: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))),
             peers: Vec::new(),
             delegation_ttl_ms: overlane_core::identity::DELEGATION_TTL_DEFAULT_MS,
@@ -86,6 +89,14 @@ impl NodeBuilder {
         S::Error: std::fmt::Display,
     {
         self.refs_store = Some(Box::new(store));
+        self
+    }
+
+    /// The store of the logs of groups. There is no default: what is acknowledged is kept. A node
+    /// without it runs, and refuses everything about groups with
+    /// [`NoStore`](crate::groups::GroupsError::NoStore).
+    pub fn logs_store<S: LogStore + Send + 'static>(mut self, store: S) -> Self {
+        self.groups = Some(runtime::opens(store));
         self
     }
 

@@ -8,6 +8,7 @@ use overlane_core::store::StoreError;
 use overlane_core::{Coded, Fault};
 
 use crate::link::LinkError;
+use crate::peer::groups;
 use crate::peer::refs::OpenError;
 use crate::runtime::PEERS_MAX;
 
@@ -44,6 +45,9 @@ pub enum NodeError {
     /// What the store of references holds are no references.
     #[error(transparent)]
     References(#[from] OpenError),
+    /// What the store of logs holds are no groups, or it cannot be read.
+    #[error(transparent)]
+    Groups(#[from] groups::OpenError),
     /// A link could not be made.
     #[error(transparent)]
     Link(#[from] LinkError),
@@ -97,6 +101,7 @@ impl Coded for NodeError {
             Self::Store(error) => error.code(),
             Self::ReferenceStore { .. } => "refs/store_unreadable",
             Self::References(error) => error.code(),
+            Self::Groups(error) => error.code(),
             Self::Link(error) => error.code(),
             Self::Ring(error) => error.code(),
             Self::Random { .. } => "node/random",
@@ -115,6 +120,7 @@ impl Coded for NodeError {
             Self::Link(error) => error.fault(),
             Self::Ring(error) => error.fault(),
             Self::References(error) => error.fault(),
+            Self::Groups(error) => error.fault(),
             Self::Broken | Self::ReferenceStore { .. } => Fault::StoreFailedClosed,
             Self::NoAccount | Self::ListenInUse { .. } | Self::Listen { .. } => Fault::Usage,
             Self::Random { .. } | Self::Thread { .. } | Self::PeersFull => Fault::RefusedByBound,

@@ -4,6 +4,7 @@
 pub mod api;
 mod builder;
 mod error;
+pub mod groups;
 mod handlers;
 pub mod home;
 mod limits;

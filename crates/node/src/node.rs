@@ -16,7 +16,7 @@ use crate::messages::Messages;
 use crate::peer::{Counters, Event, Peer, bounds};
 use crate::places::Places;
 use crate::refs::Shared as SharedRefs;
-use crate::runtime::{Clock, Command, Identity, LinksUp, Posted, Supervisor};
+use crate::runtime::{Clock, Command, GroupDoor, Identity, LinksUp, Posted, Supervisor};
 use crate::status::{NeighbourStatus, PeerStatus, QueueStatus, Status, StoreStatus};
 
 /// How long a link of the destination's own is waited for where another leads there.
@@ -72,6 +72,7 @@ pub(crate) struct Parts {
     pub(crate) messages: Messages,
     pub(crate) events: broadcast::Sender<Event>,
     pub(crate) refs: Arc<SharedRefs>,
+    pub(crate) groups: Arc<GroupDoor>,
     pub(crate) up: watch::Receiver<LinksUp>,
     pub(crate) supervisor: Supervisor,
     pub(crate) stop_listening: Option<oneshot::Sender<()>>,

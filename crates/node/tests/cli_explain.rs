@@ -44,7 +44,9 @@ fn explained() -> BTreeSet<String> {
 fn in_sources() -> BTreeSet<String> {
     let mut codes = BTreeSet::new();
     // Of `relay` what the node uses of it.
-    collect(&workspace().join("crates/relay/src/refs"), &mut codes);
+    for used in ["refs", "log"] {
+        collect(&workspace().join("crates/relay/src").join(used), &mut codes);
+    }
     for krate in ["core", "storage-native", "node"] {
         collect(
             &workspace().join("crates").join(krate).join("src"),

@@ -5,9 +5,10 @@ use axum::extract::rejection::JsonRejection;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use overlane_core::transaction::NamespaceTooLong;
-use overlane_core::{Coded, Fault};
+use overlane_core::{Coded, Did, Fault, NetworkId};
 
 use super::types::{Cause, Refusal};
+use crate::groups::{BadGroupTicket, GroupsError};
 use crate::home::HomeError;
 use crate::refs::{BadTicket, ReferenceError};
 use crate::share::ShareError;
@@ -71,6 +72,32 @@ pub enum ApiError {
     /// A file by reference.
     #[error(transparent)]
     Share(#[from] ShareError),
+    /// Groups.
+    #[error(transparent)]
+    Groups(#[from] GroupsError),
+    /// Text that is no ticket of a group.
+    #[error(transparent)]
+    GroupTicket(BadGroupTicket),
+    /// Text that names no group here.
+    #[error("no group here is called \"{text}\"")]
+    NoSuchGroup {
+        /// The text.
+        text: String,
+    },
+    /// A member whose key is not given.
+    #[error("a member is invited by its key: give did:key:z… instead of {account}")]
+    NoKey {
+        /// Who.
+        account: Did,
+    },
+    /// A ticket of a group on another network.
+    #[error("the ticket is of a group on network {found}, and this node is of network {wanted}")]
+    GroupOfOtherNetwork {
+        /// This node's.
+        wanted: NetworkId,
+        /// The group's.
+        found: NetworkId,
+    },
     /// Text that is no ticket.
     #[error(transparent)]
     Ticket(#[from] BadTicket),
@@ -93,6 +120,11 @@ impl Coded for ApiError {
             Self::Send(error) => error.code(),
             Self::Reference(error) => error.code(),
             Self::Share(error) => error.code(),
+            Self::Groups(error) => error.code(),
+            Self::GroupTicket(_) => "group/bad_ticket",
+            Self::NoSuchGroup { .. } => "api/no_such_group",
+            Self::NoKey { .. } => "api/no_key",
+            Self::GroupOfOtherNetwork { .. } => "api/group_of_other_network",
             Self::Ticket(_) => "refs/bad_ticket",
         }
     }
@@ -104,6 +136,10 @@ impl Coded for ApiError {
             | Self::BadDestination { .. }
             | Self::NotHex { .. }
             | Self::BadPeerUrl { .. }
+            | Self::GroupTicket(_)
+            | Self::NoSuchGroup { .. }
+            | Self::NoKey { .. }
+            | Self::GroupOfOtherNetwork { .. }
             | Self::Ticket(_) => Fault::Usage,
             Self::Namespace(_) | Self::Watched | Self::NotWatching => Fault::RefusedByBound,
             Self::Stopping => Fault::Unreachable,
@@ -112,6 +148,7 @@ impl Coded for ApiError {
             Self::Send(error) => error.fault(),
             Self::Reference(error) => error.fault(),
             Self::Share(error) => error.fault(),
+            Self::Groups(error) => error.fault(),
         }
     }
 }

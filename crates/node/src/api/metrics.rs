@@ -112,6 +112,12 @@ const FAMILIES: &[Family] = &[
             )))
         },
     ),
+    gauge(
+        "groups_durable",
+        &[],
+        "Whether the store of logs takes writes: 1, or 0 once it failed",
+        |sample| one(f64::from(u8::from(sample.status.groups_failed.is_none()))),
+    ),
     counter(
         "admitted",
         &["verdict"],
@@ -251,6 +257,12 @@ const FAMILIES: &[Family] = &[
         &["number"],
         "What references come to, and counts of them since the start",
         |sample| table(&sample.status.references),
+    ),
+    gauge(
+        "groups",
+        &["number"],
+        "What groups come to, and counts of them since the start",
+        |sample| table(&sample.status.groups),
     ),
     gauge(
         "bound_limit",

@@ -19,6 +19,17 @@
 //! | `DELETE /v1/references` with [`DropRequest`] | [`ReferenceReport`] as it was |
 //! | `POST /v1/share` with [`ShareRequest`] | [`SharedReport`] |
 //! | `POST /v1/fetch` with [`FetchRequest`] | a [`FetchLine`] a line, the file's parts in order among them |
+//! | `GET /v1/groups` | [`GroupsReport`] |
+//! | `POST /v1/groups` with [`CreateGroupRequest`] | [`GroupReport`] |
+//! | `POST /v1/groups/invite` with [`InviteGroupRequest`] | [`InvitedReport`] |
+//! | `POST /v1/groups/remove` with [`RemoveGroupRequest`] | [`GroupReport`] as it is then |
+//! | `POST /v1/groups/join` with [`JoinGroupRequest`] | [`GroupReport`] |
+//! | `POST /v1/groups/post` with [`PostRequest`] | [`PostedReport`], once all is durable |
+//! | `POST /v1/groups/read` with [`ReadGroupRequest`] | [`PageReport`] |
+//! | `POST /v1/groups/follow` with [`ReadGroupRequest`] | a [`FollowLine`] a line, in order and without a gap |
+//! | `POST /v1/groups/sync` with [`GroupRequest`] | [`SyncedReport`] |
+//! | `POST /v1/groups/plan` with [`GroupRequest`] | [`PlanReport`] |
+//! | `POST /v1/groups/leave` with [`GroupRequest`] | [`LeftReport`] |
 //! | `POST /v1/take` with [`TakeRequest`] | [`TakenMessage`], once there is one |
 //!
 //! Everything else is answered with [`Refusal`]. The socket has mode 0600, and a process of
@@ -26,6 +37,7 @@
 
 mod client;
 mod error;
+mod groups;
 mod metrics;
 mod references;
 mod report;
@@ -37,6 +49,12 @@ mod upload;
 
 pub use client::{Client, ClientError, Lines};
 pub use error::ApiError;
+pub use groups::{
+    CourseReport, CreateGroupRequest, FollowLine, GroupReport, GroupRequest, GroupsReport,
+    InviteGroupRequest, InvitedReport, JoinGroupRequest, LeftReport, PageReport, PlanReport,
+    PostReport, PostRequest, PostedPost, PostedReport, ReadGroupRequest, RemoveGroupRequest,
+    SyncedReport,
+};
 pub use metrics::{METRICS_CONTENT_TYPE, metrics_page, metrics_text};
 pub use references::{
     DropRequest, FetchLine, FetchRequest, FileReport, ReasonReport, ReferenceReport,

@@ -63,6 +63,8 @@ pub(super) fn status(
         replay: replay_counters(&status.replay),
         references_failed: None,
         references: BTreeMap::new(),
+        groups_failed: None,
+        groups: BTreeMap::new(),
     }
 }
 

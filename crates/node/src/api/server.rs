@@ -29,7 +29,7 @@ use super::types::{
     BoundReport, BoundsReport, DestinationRequest, OfferAgainRequest, PeerChanged, PeerRequest,
     PeersReport, PingReport, RouteReport, SendReceipt, SendRequest, StatusReport, StoreReport,
 };
-use super::{references, report, streams, upload};
+use super::{groups, references, report, streams, upload};
 use crate::home::{Home, peer_url};
 use crate::{Node, Receipt, Sealing};
 
@@ -157,6 +157,16 @@ fn router(daemon: Arc<Daemon>) -> Router {
         .route("/v1/references/revoke", post(references::revoke))
         .route("/v1/share", post(references::share))
         .route("/v1/fetch", post(references::fetch))
+        .route("/v1/groups", get(groups::list).post(groups::create))
+        .route("/v1/groups/invite", post(groups::invite))
+        .route("/v1/groups/remove", post(groups::remove))
+        .route("/v1/groups/join", post(groups::join))
+        .route("/v1/groups/post", post(groups::post))
+        .route("/v1/groups/read", post(groups::read))
+        .route("/v1/groups/follow", post(groups::follow))
+        .route("/v1/groups/sync", post(groups::sync))
+        .route("/v1/groups/plan", post(groups::plan))
+        .route("/v1/groups/leave", post(groups::leave))
         .route("/v1/watch", get(streams::watch))
         .route("/v1/take", post(streams::take))
         .route("/v1/events", get(streams::events))
@@ -310,9 +320,12 @@ impl Daemon {
         let account = self.node.account();
         let links = self.node.links();
         let (failed, numbers) = references::numbers(&self.node.references().await?);
+        let (groups_failed, groups) = groups::numbers(self.node.group_numbers().await);
         Ok(StatusReport {
             references_failed: failed,
             references: numbers,
+            groups_failed,
+            groups,
             ..report::status(&account, home, store, &links, &status)
         })
     }
@@ -396,6 +409,6 @@ pub(super) fn destination(text: &str) -> Result<Did, ApiError> {
         })
 }
 
-fn bytes(field: &'static str, text: &str) -> Result<Vec<u8>, ApiError> {
+pub(super) fn bytes(field: &'static str, text: &str) -> Result<Vec<u8>, ApiError> {
     hex::decode(text).map_err(|_| ApiError::NotHex { field })
 }

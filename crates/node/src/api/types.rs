@@ -169,6 +169,12 @@ pub struct StatusReport {
     /// What references come to, and counts of them.
     #[serde(default)]
     pub references: BTreeMap<String, u64>,
+    /// Why the store of logs failed, if it did: everything about groups is refused then.
+    #[serde(default)]
+    pub groups_failed: Option<String>,
+    /// What groups come to, and counts of them.
+    #[serde(default)]
+    pub groups: BTreeMap<String, u64>,
 }
 
 /// A node's replay store.

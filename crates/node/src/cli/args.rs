@@ -1,5 +1,7 @@
 //! What can be typed.
 
+mod groups;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -10,6 +12,8 @@ use overlane_core::store::RecordName;
 use overlane_node::api::ClassName;
 use overlane_node::home::{LogFilter, Profile};
 use overlane_storage_native::StoreKind;
+
+pub(super) use groups::{Groups, Post};
 
 const OVERVIEW: &str = "\
 Example: overlane demo                 three nodes tell the whole story in seconds
@@ -123,6 +127,12 @@ pub(super) enum Command {
         after_help = "Example: overlane ref revoke 1 --reason \"plan expired\""
     )]
     Ref(Refs),
+    /// Groups: logs that several accounts write and read, kept by hosts that cannot read them
+    #[command(
+        subcommand,
+        after_help = "Example: overlane group create team\n         overlane group post team \"hello\""
+    )]
+    Group(Groups),
     /// Look into the replay store, and mend it, while the node is stopped
     #[command(subcommand, after_help = "Example: overlane replay verify")]
     Replay(Replay),

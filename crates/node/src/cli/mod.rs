@@ -7,6 +7,7 @@ mod config;
 mod demo;
 mod doctor;
 mod explain;
+mod groups;
 mod identity;
 mod metrics;
 mod output;
@@ -97,6 +98,7 @@ fn run(Cli { global, command }: Cli) -> ExitCode {
         Command::Share(asked) => share::share(&home, &asked, &output),
         Command::Fetch(asked) => share::fetch(&home, &asked, &output),
         Command::Ref(asked) => refs::refs(&home, &asked, &output),
+        Command::Group(asked) => groups::groups(&home, asked, &output),
         Command::Replay(asked) => replay::replay(&home, &asked, &output),
         Command::Doctor(asked) => doctor::doctor(&home, &asked, &output),
         Command::Health(asked) => doctor::health(&home, &asked, &output),

@@ -21,6 +21,9 @@ use super::no_runtime;
 use super::output::{Done, Failure, Output};
 use super::service::Told;
 
+/// A database that takes seconds to be checked.
+const LARGE_BYTES: u64 = 256 * 1024 * 1024;
+
 /// What a daemon says once it is up.
 #[derive(Serialize)]
 struct Up {
@@ -67,12 +70,21 @@ pub(super) fn run(home: &Home, run: Run, output: &Output) -> Result<Done, Failur
     // Opening reads and writes files: before the runtime, so on none of its workers.
     let store = home.open_store(config.store)?;
     let references = home.open_references()?;
+    let logs_bytes = home.groups_bytes();
+    if logs_bytes > LARGE_BYTES {
+        // Every page is read once, whatever the last process came to.
+        tracing::warn!(
+            bytes = logs_bytes,
+            "the logs of groups are checked before the start: some seconds a gigabyte"
+        );
+    }
+    let logs = home.open_groups()?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build();
     let runtime = runtime.map_err(no_runtime)?;
     let node = Node::builder().network(config.network).account(account);
-    let node = node.refs_store(references);
+    let node = node.refs_store(references).logs_store(logs);
     runtime.block_on(daemon(node, home, &lock, config, store, metrics, output))
 }
 
@@ -282,6 +294,7 @@ next, in other terminals:
   {overlane} peer add URL              stay linked to the node at URL
   {overlane} send DID \"hello\"          to a linked node
   {overlane} share FILE                a ticket, with which others fetch it
+  {overlane} group create NAME         a log that several write and read
 Ctrl-C ends it.",
             store.kind, store.path, store.records, store.held_bytes, store.budget_bytes
         )

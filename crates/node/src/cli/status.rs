@@ -39,6 +39,8 @@ fn in_words(report: &StatusReport) -> String {
         links_not_opened,
         references_failed,
         references,
+        groups_failed,
+        groups,
         replay,
         ..
     } = report;
@@ -56,6 +58,9 @@ fn in_words(report: &StatusReport) -> String {
     );
     if let Some(cause) = &store.error {
         text += &format!("\n           {} ({})", cause.message, cause.error);
+    }
+    if let Some(cause) = groups_failed {
+        text += &format!("\n  groups failed, and are refused: {cause}");
     }
     if let Some(cause) = references_failed {
         text += &format!("\n  references failed, and are refused: {cause}");
@@ -121,6 +126,7 @@ fn in_words(report: &StatusReport) -> String {
         ("refused offers", offers_refused),
         ("links not opened", links_not_opened),
         ("references", references),
+        ("groups", groups),
     ] {
         text += &counts(title, table);
     }

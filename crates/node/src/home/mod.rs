@@ -5,6 +5,7 @@
 //! <home>/              0700
 //!   account.key        0600  the account's key pair (protobuf, as libp2p writes it)
 //!   config.toml        0600  what the operator chose; it may hold credentials
+//!   groups/                  the logs of groups, in an embedded database
 //!   overlane.lock            held by the one daemon that runs here; names its process
 //!   overlane.sock      0600  the local API, while the daemon runs
 //!   references/              what is kept of references, in an embedded database
@@ -24,7 +25,7 @@ use std::path::{Path, PathBuf};
 
 use overlane_core::identity::Account;
 use overlane_core::store::StoreError;
-use overlane_storage_native::{RefsStore, StoreAdmin, StoreKind};
+use overlane_storage_native::{LogsStore, RefsStore, StoreAdmin, StoreKind};
 
 pub use config::{
     Config, KEYS, KeySpec, Kind, LinksConfig, LogFilter, Origin, Profile, Setting, Settings,
@@ -82,6 +83,11 @@ impl Home {
     /// Where the store of references is.
     pub fn references_path(&self) -> PathBuf {
         self.dir.join("references")
+    }
+
+    /// Where the logs of groups are.
+    pub fn groups_path(&self) -> PathBuf {
+        self.dir.join("groups")
     }
 
     /// Where the local API listens.
@@ -197,6 +203,21 @@ impl Home {
     /// [`StoreError`]
     pub fn open_references(&self) -> Result<RefsStore, StoreError> {
         RefsStore::open(&self.references_path())
+    }
+
+    /// Bytes that the logs of groups take on the disk; zero where there are none.
+    pub fn groups_bytes(&self) -> u64 {
+        let files = std::fs::read_dir(self.groups_path()).into_iter().flatten();
+        let sizes = files.filter_map(|file| Some(file.ok()?.metadata().ok()?.len()));
+        sizes.sum()
+    }
+
+    /// Opens the store of the logs of groups, and makes it if there is none.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    pub fn open_groups(&self) -> Result<LogsStore, StoreError> {
+        LogsStore::open(&self.groups_path())
     }
 
     /// Takes the home for this process. The lock lasts as long as the value.

@@ -8,8 +8,8 @@ use overlane_core::transaction::Payload;
 use overlane_core::{Class, Did, StreamKey, TransactionDigest};
 
 use super::{
-    AskId, OfferId, PlaceId, Receipt, Refusal, SealJob, SealTicket, SendError, VerifyJob,
-    VerifyTicket, refs,
+    AskId, Heard, Keeper, OfferId, PlaceId, Receipt, Refusal, SealJob, SealTicket, SendError,
+    VerifyJob, VerifyTicket, refs,
 };
 use crate::link::LinkId;
 
@@ -113,6 +113,8 @@ pub enum Effect {
     Commit(refs::Commit),
     /// What references tell the application.
     References(refs::Effect),
+    /// What a keeper beside the peer hears.
+    Keeper(Keeper, Heard),
     /// Something worth watching.
     Event(Event),
 }

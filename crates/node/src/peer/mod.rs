@@ -22,7 +22,9 @@ mod chunks;
 mod counters;
 mod dispatch;
 mod effect;
+pub mod groups;
 mod inbound;
+mod keepers;
 mod lanes;
 mod links;
 mod outbound;
@@ -53,6 +55,7 @@ pub use counters::Counters;
 pub use dispatch::{DISPATCH_QUEUE_MAX, DISPATCH_QUEUE_MAX_BYTES, PlaceId};
 pub use effect::{Delivery, Effect, Event, SendId};
 pub use inbound::{ORPHAN_FRAMES_MAX, VerifyJob, VerifyResult};
+pub use keepers::{Heard, Keeper};
 pub use lanes::VerifyTicket;
 pub use links::{BAD_ORIGINS, DELEGATIONS_MAX};
 pub use outbound::{
@@ -73,6 +76,7 @@ pub(crate) use share::Shares;
 
 use dispatch::Dispatch;
 use inbound::Arrival;
+use keepers::Keepers;
 use lanes::{InboundLane, InboundLanes};
 use links::LinkTable;
 use outbound::{OutKey, Outbound};
@@ -105,6 +109,7 @@ pub struct Peer {
     counters: Counters,
     failure_told: bool,
     carried: Carried,
+    keepers: Keepers,
     effects: VecDeque<Effect>,
 }
 
@@ -152,6 +157,7 @@ impl Peer {
             counters: Counters::default(),
             failure_told: false,
             carried: Carried::default(),
+            keepers: Keepers::default(),
             effects: VecDeque::new(),
         }
     }
@@ -233,6 +239,7 @@ impl Peer {
         self.tell(Event::LinkUp { link, peer });
         self.ring_links_changed(peer, now);
         self.references_linked(peer, now);
+        self.keepers_linked(peer);
         self.settle(now);
     }
 
@@ -254,6 +261,7 @@ impl Peer {
         self.handle_orphans(link, peer, now);
         self.abandon_lanes(link, peer, now);
         self.references_unlinked(peer, now);
+        self.keepers_unlinked(peer);
         self.settle(now);
     }
 

@@ -12,6 +12,7 @@ use overlane_core::transaction::{Data, Message};
 use overlane_core::{Class, Did, TxId};
 use overlane_relay::refs::table::Local;
 
+use super::keepers::Keeper;
 use super::lanes::InboundLane;
 use super::refs::{
     self, Ask, AskId, CommitId, REFERENCES_NAMESPACE, RESERVED_NAMESPACES, ReferenceError,
@@ -26,11 +27,14 @@ pub(super) struct Carried {
     /// Nobody else knows it, so nobody foresees the names drawn from it.
     seed: [u8; 32],
     drawn: u64,
-    /// Messages of references that are on their way to a lane.
-    on_their_way: BTreeMap<SendId, Did>,
+    /// Messages of references, or of a keeper, that are on their way to a lane.
+    on_their_way: BTreeMap<SendId, (Option<Keeper>, Did)>,
     /// Lanes whose messages hold a place until what came of them is durable, in their order.
     places: VecDeque<InboundLane>,
 }
+
+/// Context of what the names of the node's own transactions are drawn from.
+const NAMES_CONTEXT: &str = "overlane names of own sends";
 
 /// The send ids that neither a driver nor the ring gives.
 const OWN_SENDS: u64 = 1 << 62;
@@ -40,7 +44,13 @@ impl Peer {
     /// come from it.
     pub fn carry(&mut self, references: References, seed: [u8; 32]) {
         self.carried.references = Some(references);
-        self.carried.seed = seed;
+        self.name_sends(seed);
+    }
+
+    /// Draws the names of transactions of the node's own from this seed too.
+    pub(super) fn name_sends(&mut self, seed: [u8; 32]) {
+        let seeds = [self.carried.seed, seed].concat();
+        self.carried.seed = blake3::derive_key(NAMES_CONTEXT, &seeds);
     }
 
     /// The references, if there is a store of them.
@@ -110,6 +120,10 @@ impl Peer {
             return Some(admitted);
         }
         let from = payload.origin();
+        if let Some(keeper) = self.keepers.of(namespace.as_str()) {
+            self.give_keeper(keeper, admitted, lane, bytes);
+            return None;
+        }
         // Its place is given back by itself, once it is dealt with.
         self.dispatch.free_bytes(Class::Application, lane.0, bytes);
         match &mut self.carried.references {
@@ -125,12 +139,14 @@ impl Peer {
         None
     }
 
-    /// A message of references is in a lane, or lost.
-    pub(super) fn is_own_send(&mut self, id: SendId, _: &Result<Receipt, SendError>) -> bool {
-        let Some(peer) = self.carried.on_their_way.remove(&id) else {
+    /// A message of references, or of a keeper, is in a lane, or lost.
+    pub(super) fn is_own_send(&mut self, id: SendId, result: &Result<Receipt, SendError>) -> bool {
+        let Some((keeper, peer)) = self.carried.on_their_way.remove(&id) else {
             return false;
         };
-        if let Some(references) = &mut self.carried.references {
+        if let Some(keeper) = keeper {
+            self.keeper_said(keeper, peer, result);
+        } else if let Some(references) = &mut self.carried.references {
             references.handle_said(peer);
         }
         true
@@ -145,7 +161,7 @@ impl Peer {
             };
             any = true;
             match effect {
-                refs::Effect::Say { peer, data } => self.say(peer, data, now),
+                refs::Effect::Say { peer, data } => self.say(None, peer, data, now),
                 refs::Effect::Taken => {
                     if let Some(lane) = self.carried.places.pop_front() {
                         self.free_place(lane, 0, now);
@@ -171,13 +187,13 @@ impl Peer {
         references.is_none_or(References::is_settled)
     }
 
-    fn say(&mut self, peer: Did, data: Data, now: Now) {
+    pub(super) fn say(&mut self, keeper: Option<Keeper>, peer: Did, data: Data, now: Now) {
         let carried = &mut self.carried;
         let id = SendId(OWN_SENDS | carried.drawn);
         let name = blake3::keyed_hash(&carried.seed, &carried.drawn.to_be_bytes());
         carried.drawn = carried.drawn.wrapping_add(1) % OWN_SENDS;
         let name = name.as_bytes().first_chunk().copied().unwrap_or_default();
-        carried.on_their_way.insert(id, peer);
+        carried.on_their_way.insert(id, (keeper, peer));
         if let Err(error) = self.check_send(peer) {
             return self.sent(id, Err(error));
         }

@@ -16,6 +16,7 @@ use super::committer::Committed;
 use super::courier::Courier;
 use super::handoff::{BatchDone, stopped};
 use super::identity::Identity;
+use super::keeper::{KeeperThread, Word};
 use super::references::{Hands, Request};
 use super::supervisor::LinksUp;
 use super::verify::{VERIFY_OUTSTANDING_MAX, Worked, Workers};
@@ -24,8 +25,8 @@ use crate::error::NodeError;
 use crate::link::{LinkError, LinkEvent, LinkUp, Links};
 use crate::messages::{Ended, Messages, Taken};
 use crate::peer::{
-    Ask, AskId, Effect, Event, LaneAnswer, OfferId, Outgoing, Peer, Receipt, Refusal, SealResult,
-    SendError, SendId,
+    Ask, AskId, Effect, Event, Keeper, LaneAnswer, OfferId, Outgoing, Peer, Receipt, Refusal,
+    SealResult, SendError, SendId,
 };
 use crate::places::Place;
 
@@ -102,6 +103,7 @@ pub(crate) struct Inbox {
     pub(crate) taken: mpsc::UnboundedReceiver<Taken>,
     pub(crate) committed: mpsc::UnboundedReceiver<Committed>,
     pub(crate) dropped: mpsc::UnboundedReceiver<(Local, u32)>,
+    pub(crate) words: mpsc::UnboundedReceiver<(Keeper, Word)>,
 }
 
 /// The driver's hands.
@@ -119,6 +121,7 @@ pub(crate) struct Driver {
     pub(crate) questions: BTreeMap<AskId, AskReply>,
     pub(crate) next_ask: u64,
     pub(crate) refs: Hands,
+    pub(crate) keepers: BTreeMap<Keeper, KeeperThread>,
     pub(crate) replies: BTreeMap<SendId, Awaited>,
     /// Who watches how far a large message came.
     pub(crate) progress: BTreeMap<SendId, watch::Sender<Progress>>,
@@ -174,6 +177,7 @@ impl Driver {
                 }
                 Some(done) = inbox.committed.recv() => self.handle_committed(done),
                 Some(dropped) = inbox.dropped.recv() => self.handle_dropped(dropped),
+                Some((keeper, word)) = inbox.words.recv() => self.handle_word(keeper, word),
                 Some(taken) = inbox.taken.recv() => self.handle_taken(&taken),
                 Some(posted) = inbox.posted.recv(), if closing.is_none() => {
                     self.handle_posted(posted);
@@ -223,6 +227,15 @@ impl Driver {
     fn handle_dropped(&mut self, (local, handles): (Local, u32)) {
         self.refs.dropped(local);
         self.peer.let_go_of(local, handles, self.clock.now());
+    }
+
+    fn handle_word(&mut self, keeper: Keeper, word: Word) {
+        let now = self.clock.now();
+        match word {
+            Word::Say { to, data } => self.peer.say_for(keeper, to, data, now),
+            Word::Took => self.peer.handle_keeper_took(keeper, now),
+            Word::Ended => self.peer.detach_keeper(keeper, now),
+        }
     }
 
     fn handle_worked(&mut self, worked: Worked) {
@@ -342,6 +355,9 @@ impl Driver {
             let cause = "it is another account's".to_owned();
             return Err(NodeError::Delegation { cause });
         }
+        for keeper in self.keepers.values() {
+            keeper.sign_with(self.identity.signer());
+        }
         Ok(())
     }
 
@@ -441,6 +457,12 @@ impl Driver {
                 }
             }
             Effect::References(effect) => self.refs.do_effect(effect),
+            Effect::Keeper(keeper, heard) => {
+                let thread = self.keepers.get(&keeper);
+                if !thread.is_some_and(|thread| thread.hear(heard)) {
+                    self.peer.detach_keeper(keeper, self.clock.now());
+                }
+            }
             Effect::Event(event) => self.tell(event),
         }
     }
@@ -477,6 +499,9 @@ impl Driver {
             writer.close().await;
         }
         self.refs.close().await;
+        for (_, keeper) in self.keepers {
+            keeper.close().await;
+        }
         self.messages.close();
         if let Some(reply) = closing.and_then(|closing| closing.reply) {
             let _ = reply.send(());

@@ -71,6 +71,11 @@ impl Identity {
         self.account.key()
     }
 
+    /// What opens what is sealed to the account; `None` for an account of a kind that has no such key.
+    pub(crate) fn sealing_secret(&self) -> Option<SealingSecret> {
+        SealingSecret::of_account(&self.account)
+    }
+
     /// The network signed for.
     pub(crate) fn network(&self) -> NetworkId {
         self.network

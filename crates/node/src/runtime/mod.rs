@@ -11,8 +11,10 @@ mod courier;
 mod driver;
 #[cfg(test)]
 mod fixture;
+mod groups;
 mod handoff;
 mod identity;
+mod keeper;
 mod redial;
 mod references;
 mod supervisor;
@@ -32,8 +34,9 @@ use crate::error::NodeError;
 use crate::link::{self, LinkConfig, Links};
 use crate::messages::Messages;
 use crate::node::{Node, Parts};
-use crate::peer::Peer;
+use crate::peer::groups::{GroupEvent, Own};
 use crate::peer::refs::{References, limits};
+use crate::peer::{Keeper, Peer};
 use crate::places::Places;
 use crate::refs::Shared;
 
@@ -41,6 +44,7 @@ pub(crate) use clock::Clock;
 pub(crate) use committer::AnyStore;
 pub use driver::Progress;
 pub(crate) use driver::{Awaited, Command, Posted};
+pub(crate) use groups::{GroupDoor, OpenGroups, opens};
 pub(crate) use identity::Identity;
 #[cfg(feature = "sim")]
 pub(crate) use identity::is_rotation_due;
@@ -53,6 +57,7 @@ pub(crate) use supervisor::{LinksUp, Supervisor};
 use committer::Committer;
 use courier::Courier;
 use driver::{Driver, Inbox};
+use keeper::{Inlet, KeeperThread, Word};
 use references::Hands;
 #[cfg(feature = "sim")]
 pub(crate) use verify::VERIFY_OUTSTANDING_MAX;
@@ -107,8 +112,25 @@ pub(crate) async fn start(builder: NodeBuilder) -> Result<Node, NodeError> {
         }
         Err(refused) => Err(refused),
     };
-    let committer = match begun {
-        Ok(committer) => committer,
+    let (words_out, words) = mpsc::unbounded_channel();
+    let (group_events, _) = broadcast::channel(EVENTS_KEPT_MAX);
+    let begun = match begun {
+        Ok(committer) => {
+            let told = group_events.clone();
+            match carry_groups(&mut peer, builder.groups, told, words_out, &identity, clock).await {
+                Ok(groups) => Ok((committer, groups)),
+                Err(refused) => {
+                    if let Some(committer) = committer {
+                        committer.close().await;
+                    }
+                    Err(refused)
+                }
+            }
+        }
+        Err(refused) => Err(refused),
+    };
+    let (committer, groups) = match begun {
+        Ok(begun) => begun,
         Err(refused) => {
             if let Some(writer) = writer {
                 writer.close().await;
@@ -155,8 +177,10 @@ pub(crate) async fn start(builder: NodeBuilder) -> Result<Node, NodeError> {
     let supervisor = Supervisor::new(links.clone(), up.clone());
     let (dropped_out, dropped) = mpsc::unbounded_channel();
     let refs = Shared::new(dropped_out, commands.downgrade());
+    let (keepers, groups) = groups.unzip();
     let driver = Driver {
         peer,
+        keepers: keepers.into_iter().collect(),
         clock,
         identity: Arc::clone(&identity),
         links: links.clone(),
@@ -182,6 +206,7 @@ pub(crate) async fn start(builder: NodeBuilder) -> Result<Node, NodeError> {
         taken,
         committed,
         dropped,
+        words,
     };
     tokio::spawn(watch_over(
         tokio::spawn(driver.run(inbox)),
@@ -202,6 +227,7 @@ pub(crate) async fn start(builder: NodeBuilder) -> Result<Node, NodeError> {
         messages,
         events,
         refs,
+        groups: Arc::new(GroupDoor::new(groups, group_events)),
         up,
         supervisor,
         stop_listening,
@@ -230,6 +256,29 @@ async fn carry_references(
             Err(refused.into())
         }
     }
+}
+
+/// Opens what a store of logs holds of groups on its thread, if there is one.
+async fn carry_groups(
+    peer: &mut Peer,
+    open: Option<OpenGroups>,
+    events: broadcast::Sender<GroupEvent>,
+    words: mpsc::UnboundedSender<(Keeper, Word)>,
+    identity: &Identity,
+    clock: Clock,
+) -> Result<Option<((Keeper, KeeperThread), Inlet<groups::GroupAsk>)>, NodeError> {
+    let Some(open) = open else {
+        return Ok(None);
+    };
+    let own = Own {
+        signer: identity.signer(),
+        secret: identity.sealing_secret(),
+        seed: zeroize::Zeroizing::new(identity.nonce()),
+    };
+    let open = move |now| open(own, events, now);
+    let (thread, inlet) = KeeperThread::start(Keeper::Groups, clock, open, words).await?;
+    peer.attach_keeper(Keeper::Groups, identity.nonce());
+    Ok(Some(((Keeper::Groups, thread), inlet)))
 }
 
 fn delegate_replay(peer: &mut Peer, namespaces: Vec<String>) -> Result<(), NodeError> {

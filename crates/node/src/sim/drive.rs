@@ -89,6 +89,7 @@ impl World<'_> {
             | Effect::Offered { .. }
             | Effect::Asked { .. }
             | Effect::Commit(_)
+            | Effect::Keeper(..)
             | Effect::References(_) => {
                 let words = format!("node {node} does what it was not asked for");
                 self.broke("nothing of a ring, nothing of references", words);

@@ -20,11 +20,13 @@ use overlane_core::transaction::{Data, Message, Namespace};
 use overlane_core::wire::cbor::to_vec;
 use overlane_core::{Class, Did, NetworkId, TransactionDigest, TxId};
 use overlane_node::link::LinkId;
+use overlane_node::peer::groups::{self, Groups};
 use overlane_node::peer::refs::{self, Ask, AskId, References};
 use overlane_node::peer::{
-    Delivery, Effect, Event, LaneAnswer, Outgoing, Peer, PlaceId, Receipt, SealJob, SealSeed,
-    SealTicket, SendError, SendId, VerifyJob, VerifyTicket,
+    Delivery, Effect, Event, Heard, Keeper, LaneAnswer, Outgoing, Peer, PlaceId, Receipt, SealJob,
+    SealSeed, SealTicket, SendError, SendId, VerifyJob, VerifyTicket,
 };
+use overlane_relay::log::testkit::MemoryLogs;
 use overlane_storage_native::testkit::{MemoryStore, Seeded};
 use zeroize::Zeroizing;
 
@@ -78,6 +80,13 @@ pub(crate) struct SimNode {
     pub(crate) told: Vec<refs::Effect>,
     next_ask: u64,
     lives: u8,
+    /// Its groups, if it has a store of logs and is up.
+    pub(crate) groups: Option<Groups<MemoryLogs>>,
+    /// Its store of logs, while it is down.
+    logs: Option<MemoryLogs>,
+    /// What its groups have not heard yet.
+    hearing: VecDeque<Heard>,
+    pub(crate) answered: BTreeMap<groups::AskId, Result<groups::Reply, groups::GroupsError>>,
 }
 
 /// A message that an application took.
@@ -156,6 +165,7 @@ enum Step {
     Take(usize),
     Place(usize),
     Commit(usize),
+    Keep(usize),
 }
 
 impl Mesh {
@@ -204,6 +214,10 @@ impl Mesh {
                 told: Vec::new(),
                 next_ask: 0,
                 lives: 0,
+                groups: None,
+                logs: None,
+                hearing: VecDeque::new(),
+                answered: BTreeMap::new(),
             });
             mesh.start(index, true);
         }
@@ -242,6 +256,17 @@ impl Mesh {
             peer.carry(references, [node.lives; 32]);
         }
         node.told.clear();
+        if let Some(logs) = node.logs.take() {
+            node.lives += 1;
+            let account = Account::ed25519(Zeroizing::new([index as u8 + 1; 32])).unwrap();
+            let own = groups::Own {
+                signer: Arc::clone(&node.signer),
+                secret: SealingSecret::of_account(&account),
+                seed: Zeroizing::new([node.lives.wrapping_mul(31) ^ index as u8; 32]),
+            };
+            node.groups = Some(Groups::open(logs.reopened(), own, now).unwrap());
+            peer.attach_keeper(Keeper::Groups, [node.lives; 32]);
+        }
         node.peer = Some(peer);
     }
 
@@ -252,6 +277,62 @@ impl Mesh {
         let node = &mut self.nodes[index];
         (node.did, node.signer, node.account) = (signer.did(), signer, account);
         self.start(index, true);
+    }
+
+    /// Gives the node a store of logs, and starts it again with it.
+    pub(crate) fn with_groups(&mut self, index: usize) {
+        self.nodes[index].logs = Some(MemoryLogs::default());
+        self.start(index, true);
+    }
+
+    /// Asks a node about groups; what comes of it is among what it has `answered`.
+    pub(crate) fn ask_groups(&mut self, index: usize, ask: groups::Ask) -> groups::AskId {
+        let now = self.now(index);
+        let node = &mut self.nodes[index];
+        node.next_ask += 1;
+        let id = groups::AskId(node.next_ask);
+        node.groups
+            .as_mut()
+            .expect("it has groups")
+            .ask(id, ask, now);
+        self.keep(index);
+        id
+    }
+
+    /// Lets a node's groups hear what waits, makes it durable, and does what they want done.
+    fn keep(&mut self, index: usize) {
+        let now = self.now(index);
+        let node = &mut self.nodes[index];
+        let Some(groups) = &mut node.groups else {
+            return node.hearing.clear();
+        };
+        while let Some(heard) = node.hearing.pop_front() {
+            match heard {
+                Heard::Message { delivery, .. } => {
+                    let payload = delivery.item();
+                    groups.handle_message(payload.origin(), payload.message().body(), now);
+                }
+                Heard::Linked(peer) => groups.handle_linked(peer, now),
+                Heard::Unlinked(peer) => groups.handle_unlinked(peer, now),
+                Heard::Said { to, result } => groups.handle_said(to, result, now),
+            }
+        }
+        groups.flush(now);
+        let effects: Vec<_> = std::iter::from_fn(|| groups.poll_effect()).collect();
+        for effect in effects {
+            match effect {
+                groups::Effect::Say { to, data } => {
+                    self.peer(index).say_for(Keeper::Groups, to, data, now);
+                }
+                groups::Effect::Taken => self.peer(index).handle_keeper_took(Keeper::Groups, now),
+                groups::Effect::Answer(id, answer) => {
+                    self.nodes[index].answered.insert(id, answer);
+                }
+                groups::Effect::Event(_) => {}
+                groups::Effect::Failed { cause } => panic!("{cause}"),
+            }
+            self.drain(index);
+        }
     }
 
     /// Gives the node a store of references, and starts it again with it.
@@ -283,6 +364,10 @@ impl Mesh {
             node.commit(&commit);
         }
         node.peer = None;
+        node.hearing.clear();
+        if let Some(groups) = node.groups.take() {
+            node.logs = Some(groups.into_store());
+        }
         node.jobs.clear();
         node.seals.clear();
         node.waiting.clear();
@@ -477,6 +562,9 @@ impl Mesh {
             if !node.placing.is_empty() {
                 steps.push(Step::Place(index));
             }
+            if !node.hearing.is_empty() {
+                steps.push(Step::Keep(index));
+            }
             if node.takes && !node.waiting.is_empty() {
                 steps.push(Step::Take(index));
             }
@@ -531,6 +619,7 @@ impl Mesh {
                     self.drain(index);
                 }
             }
+            Step::Keep(index) => self.keep(index),
             Step::Place(index) => {
                 if let Some((link, class, frame)) = self.nodes[index].placing.pop_front() {
                     self.place(index, link, class, frame);
@@ -609,7 +698,9 @@ impl Mesh {
             .nodes
             .iter()
             .filter_map(|node| node.peer.as_ref()?.poll_timeout());
-        let Some(due_ms) = due.min() else {
+        let kept = self.nodes.iter();
+        let kept = kept.filter_map(|node| node.groups.as_ref()?.poll_timeout());
+        let Some(due_ms) = due.chain(kept).min() else {
             return false;
         };
         self.now_ms = self.now_ms.max(START_MS + due_ms);
@@ -618,6 +709,10 @@ impl Mesh {
             if self.nodes[index].peer.is_some() {
                 self.peer(index).handle_timeout(now);
                 self.drain(index);
+            }
+            if let Some(groups) = &mut self.nodes[index].groups {
+                groups.handle_timeout(now);
+                self.keep(index);
             }
         }
         true
@@ -687,6 +782,7 @@ impl Mesh {
                     node.committing = Some(commit);
                 }
                 Effect::References(told) => node.told.push(told),
+                Effect::Keeper(Keeper::Groups, heard) => node.hearing.push_back(heard),
                 Effect::Event(event) => node.events.push(event),
             }
         }

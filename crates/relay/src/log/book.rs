@@ -12,8 +12,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The slot of what another holder handed on: the slot that brought it first is not known here.
 pub(crate) const HANDED_ON_SLOT: u32 = u32::MAX;
 
-const HEAD_ROWS: u8 = b'H';
-const AUTHOR_ROWS: u8 = b'A';
+pub(super) const HEAD_ROWS: u8 = b'H';
+pub(super) const AUTHOR_ROWS: u8 = b'A';
 
 /// Who numbers a log at this node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -29,6 +29,10 @@ pub const STAGED_MAX_BYTES: usize = 8 * 1024 * 1024;
 /// Peers with something in memory: what they are owed and what they may still cost.
 pub const PEERS_MAX: usize = 1_024;
 
+/// How long a peer that says nothing and is owed nothing is remembered, in milliseconds: what it may
+/// cost is whole again by then.
+pub const PEER_IDLE_MS: u64 = 60_000;
+
 /// Frames owed to one peer that it has not been given yet, acknowledgements and refusals included.
 pub const OWED_MAX: usize = 2 * PUSH_IDS;
 

@@ -4,19 +4,24 @@
 //! or refused, the exchange opens over what is held by then; a round goes on when its pushes are
 //! durable and its sends answered.
 
+use super::book::Numbering;
 use super::bounds::{EXCHANGE_ITEMS_MAX, EXCHANGES_MAX};
 use super::frame::{Refused, Space, Turn};
 use super::id::{EnvelopeId, LogId, shared_place};
-use super::logs::{Closing, Event, Failure, Logs, LogsError, Numbering, Owed, Peer, Place, Result};
+use super::logs::{Closing, Logs, Result};
 use super::refusal::Refusal;
 use super::rules::Rules;
 use super::serve::limits;
 use super::store::LogStore;
+use super::told::{Event, Failure, LogsError, Owed, Peer, Place};
 use overlane_core::{Coded, Did};
 use overlane_recon::{Bound, End, Initiator, Item, ItemSet, Patience, Report, Request, Storage};
 use std::collections::BTreeSet;
 
-const OUTBOX_ROWS: u8 = b'O';
+/// What stands before an envelope in the outbox: when it was written, each later than the last.
+const WRITTEN_BYTES: usize = 8;
+
+pub(super) const OUTBOX_ROWS: u8 = b'O';
 
 /// One reconciliation that this node drives.
 #[derive(Debug)]
@@ -58,6 +63,36 @@ impl<S: LogStore, R: Rules> Logs<S, R> {
         };
         self.exchanges.insert((log, with), exchange);
         Ok(())
+    }
+
+    /// Envelopes of this node's own that wait for the host's number.
+    ///
+    /// # Errors
+    /// The store fails.
+    pub fn waiting(&mut self, log: &LogId) -> Closing<usize, S> {
+        let rows = self.store.rows(&outbox_key(log, None));
+        Ok(rows.map_err(LogsError::Store)?.len())
+    }
+
+    /// Whose numbers a log has here.
+    ///
+    /// # Errors
+    /// The store fails.
+    pub fn numbering(&mut self, log: &LogId) -> Closing<Numbering, S> {
+        Ok(self.book(log)?.numbering)
+    }
+
+    /// The number that the next envelope has: above all that are held.
+    ///
+    /// # Errors
+    /// The store fails.
+    pub fn next_seq(&mut self, log: &LogId) -> Closing<u64, S> {
+        Ok(self.book(log)?.next_seq)
+    }
+
+    /// Reconciliations that this node drives now.
+    pub fn syncing(&self) -> usize {
+        self.exchanges.len()
     }
 
     /// Whether a reconciliation of the log runs with the peer.
@@ -102,8 +137,18 @@ impl<S: LogStore, R: Rules> Logs<S, R> {
     }
 
     /// An envelope of this node's own waits for the host's number.
-    pub(super) fn put_out(&mut self, log: LogId, id: EnvelopeId, envelope: Vec<u8>, host: Did) {
-        self.stage.row(outbox_key(&log, Some(&id)), Some(envelope));
+    pub(super) fn put_out(
+        &mut self,
+        log: LogId,
+        id: EnvelopeId,
+        envelope: &[u8],
+        host: Did,
+        now_ms: u64,
+    ) {
+        // What waits is sent in the order it was written.
+        self.put_out_ms = now_ms.max(self.put_out_ms.saturating_add(1));
+        let row = [&self.put_out_ms.to_be_bytes()[..], envelope].concat();
+        self.stage.row(outbox_key(&log, Some(&id)), Some(row));
         if self.peers.contains_key(&host) {
             self.stage.owed.push((host, Owed::Post(log, id)));
         }
@@ -116,7 +161,9 @@ impl<S: LogStore, R: Rules> Logs<S, R> {
     ) -> Closing<Option<Vec<u8>>, S> {
         let key = outbox_key(log, Some(id));
         let rows = self.store.rows(&key).map_err(LogsError::Store)?;
-        Ok(rows.into_iter().find(|it| it.0 == key).map(|it| it.1))
+        let row = rows.into_iter().find(|it| it.0 == key);
+        let envelope = row.and_then(|it| Some(it.1.get(WRITTEN_BYTES..)?.to_vec()));
+        Ok(envelope)
     }
 
     pub(super) fn handle_push(
@@ -293,10 +340,11 @@ impl<S: LogStore, R: Rules> Logs<S, R> {
         let mut posting = BTreeSet::new();
         if self.book(&log)?.numbering == Numbering::Of(with) {
             let rows = self.store.rows(&outbox_key(&log, None));
-            let rows = rows.map_err(LogsError::Store)?;
-            posting.extend(rows.iter().filter_map(|it| outbox_id(&it.0)));
-            for id in &posting {
-                self.owe(with, Owed::Post(log, *id));
+            let mut rows = rows.map_err(LogsError::Store)?;
+            rows.sort_by(|one, next| one.1.get(..WRITTEN_BYTES).cmp(&next.1.get(..WRITTEN_BYTES)));
+            for id in rows.iter().filter_map(|it| outbox_id(&it.0)) {
+                posting.insert(id);
+                self.owe(with, Owed::Post(log, id));
             }
         }
         if let Some(exchange) = self.exchanges.get_mut(&(log, with)) {
@@ -308,13 +356,21 @@ impl<S: LogStore, R: Rules> Logs<S, R> {
     pub(super) fn end_exchanges(&mut self, with: &Did) {
         let keys: Vec<_> = self.exchanges.keys().copied().collect();
         for (log, peer) in keys.into_iter().filter(|it| it.1 == *with) {
-            match self.opened(log, peer) {
-                Some((initiator, _)) => {
-                    initiator.handle_closed();
-                    self.end_if_ended(log, peer);
-                }
-                None => self.end_unopened(log, peer, Bound::Link),
+            self.give_up(log, peer);
+        }
+    }
+
+    /// Ends the reconciliation of a log with a peer, if one runs, as if the link had closed.
+    pub fn give_up(&mut self, log: LogId, with: Did) {
+        if !self.exchanges.contains_key(&(log, with)) {
+            return;
+        }
+        match self.opened(log, with) {
+            Some((initiator, _)) => {
+                initiator.handle_closed();
+                self.end_if_ended(log, with);
             }
+            None => self.end_unopened(log, with, Bound::Link),
         }
     }
 

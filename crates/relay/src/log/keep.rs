@@ -2,11 +2,12 @@
 
 use super::book::{Book, HANDED_ON_SLOT, Numbering, check_evicted, check_oldest, is_few};
 use super::id::{EnvelopeId, LogId};
-use super::logs::{Closing, Event, Logs, LogsError, Place, Result, SLOT_ROWS};
+use super::logs::{Closing, Logs, Result, SLOT_ROWS};
 use super::refusal::Refusal;
 use super::retention::Full;
 use super::rules::{Judged, Rules};
 use super::store::{Entry, LogStore};
+use super::told::{Event, LogsError, Place};
 use overlane_core::Did;
 use overlane_recon::bounds::TOP;
 

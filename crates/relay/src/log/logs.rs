@@ -5,187 +5,19 @@
 //! [`Event`]. Whoever drives this gathers what is there before it flushes: so one flush of the disk
 //! acknowledges all that came while the one before was written.
 
-pub use super::book::Numbering;
-use super::book::{Book, HANDED_ON_SLOT, is_few};
-use super::bounds::{
-    ASKED_MAX, BOOKS_CACHED, CHECK_WORK_BYTES, ENVELOPE_MAX_BYTES, EVICTED_PER_CALL,
-    FRAME_WORK_BYTES, OWED_MAX, PEERS_MAX,
-};
+use super::book::{AUTHOR_ROWS, Book, HANDED_ON_SLOT, HEAD_ROWS, Numbering, is_few};
+use super::bounds::{BOOKS_CACHED, ENVELOPE_MAX_BYTES, EVICTED_PER_CALL};
 use super::exchange::Exchange;
-use super::frame::{Frame, Refused, Space, Turn};
+use super::frame::{Frame, Refused, Turn};
 use super::id::{EnvelopeId, LogId};
 use super::mutant::Mutant;
 use super::refusal::Refusal;
 use super::rules::{Access, Judged, Rules};
 use super::stage::Stage;
 use super::store::{Entry, LogStore};
-use overlane_core::{Coded, Did, Fault};
-use overlane_recon::{Budget, Report};
+use super::told::{Counters, Event, Failure, LogsError, Owed, Peer, PeerState, Place};
+use overlane_core::Did;
 use std::collections::{BTreeMap, VecDeque};
-
-/// A peer as its link knows it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Peer {
-    /// The account that proved itself.
-    pub account: Did,
-    /// The connection slot that what it brings is charged to.
-    pub slot: u32,
-}
-
-/// A frame to send.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Transmit {
-    /// To whom.
-    pub to: Did,
-    /// The frame.
-    pub frame: Vec<u8>,
-}
-
-/// What happened, told once it is durable.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Event {
-    /// An envelope is kept that was not before.
-    Kept {
-        /// The log.
-        log: LogId,
-        /// What is known of it.
-        entry: Entry,
-    },
-    /// An envelope went: its time was over, or its log is full.
-    LetGo {
-        /// The log.
-        log: LogId,
-        /// What was known of it.
-        entry: Entry,
-        /// Whether its own time was over; else it made room.
-        expired: bool,
-    },
-    /// An envelope of this node's own was refused by the host of a log it follows.
-    PostRefused {
-        /// The log.
-        log: LogId,
-        /// The envelope.
-        id: EnvelopeId,
-        /// The host's code.
-        code: String,
-    },
-    /// A reconciliation that this node drove has ended.
-    Synced {
-        /// The log.
-        log: LogId,
-        /// With whom.
-        with: Did,
-        /// How, and what it moved.
-        report: Report,
-    },
-}
-
-/// What the logs did since they were opened.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Counters {
-    /// Transactions that became durable.
-    pub flushes: u64,
-    /// Envelopes kept.
-    pub kept: u64,
-    /// Envelopes that were here already.
-    pub known: u64,
-    /// Envelopes refused.
-    pub refused: u64,
-    /// Envelopes let go of.
-    pub let_go: u64,
-    /// RECON messages answered.
-    pub answered: u64,
-    /// RECON messages refused.
-    pub not_answered: u64,
-    /// Envelopes pushed.
-    pub pushed: u64,
-    /// Frames that nothing was asked for.
-    pub unexpected: u64,
-}
-
-/// Why the logs do nothing more, or a peer's frame was none.
-#[derive(Debug, thiserror::Error)]
-pub enum LogsError<E> {
-    /// The peer sent what no honest peer sends, and there is no log to tell it about.
-    #[error(transparent)]
-    Peer(Refusal),
-    /// The store failed.
-    #[error("the store of logs failed: {0}")]
-    Store(E),
-    /// A row of the store's is not what this node wrote.
-    #[error("the store of logs cannot be trusted: the account of log {log} does not read")]
-    Corrupt {
-        /// The log.
-        log: LogId,
-    },
-    /// The store failed before.
-    #[error("the store of logs failed before; open it again")]
-    Closed,
-}
-
-impl<E> Coded for LogsError<E> {
-    fn code(&self) -> &'static str {
-        match self {
-            Self::Peer(refusal) => refusal.code(),
-            Self::Store(_) => "log/store_failed",
-            Self::Corrupt { .. } => "log/store_corrupt",
-            Self::Closed => "log/store_closed",
-        }
-    }
-
-    fn fault(&self) -> Fault {
-        match self {
-            Self::Peer(refusal) => refusal.fault(),
-            _ => Fault::StoreFailedClosed,
-        }
-    }
-}
-
-/// A frame that is owed to a peer, its envelope still in the store.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Owed {
-    Ack(LogId, EnvelopeId, u64),
-    Push(LogId, u64),
-    Send(LogId, EnvelopeId),
-    /// An envelope of the outbox.
-    Post(LogId, EnvelopeId),
-    Recon(LogId, Space, Turn, Vec<u8>),
-    Refuse(LogId, Refused, String, u64),
-}
-
-/// What one peer is owed and may still cost.
-#[derive(Debug)]
-pub(super) struct PeerState {
-    pub(super) owed: VecDeque<Owed>,
-    pub(super) asked: VecDeque<(LogId, Space, Turn, Vec<u8>)>,
-    pub(super) budget: Budget,
-}
-
-/// Refused, or the store failed.
-#[derive(Debug)]
-pub(super) enum Failure<E> {
-    Refused(Refusal),
-    Failed(LogsError<E>),
-}
-
-impl<E> From<Refusal> for Failure<E> {
-    fn from(refusal: Refusal) -> Self {
-        Self::Refused(refusal)
-    }
-}
-
-impl<E> From<LogsError<E>> for Failure<E> {
-    fn from(error: LogsError<E>) -> Self {
-        Self::Failed(error)
-    }
-}
-
-/// Where an accepted envelope is numbered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
-    Next,
-    At(u64),
-}
 
 /// The logs of one node.
 #[derive(Debug)]
@@ -198,16 +30,21 @@ pub struct Logs<S: LogStore, R> {
     pub(super) stage: Stage,
     pub(super) peers: BTreeMap<Did, PeerState>,
     /// Whose turn it is to be given a frame.
-    turn: Option<Did>,
+    pub(super) turn: Option<Did>,
     pub(super) exchanges: BTreeMap<(LogId, Did), Exchange>,
     pub(super) events: VecDeque<Event>,
     pub(super) counters: Counters,
+    /// When the envelope that waits last was written.
+    pub(super) put_out_ms: u64,
     closed: bool,
     #[cfg(feature = "mutants")]
     broken: Option<Mutant>,
 }
 
 pub(super) const SLOT_ROWS: u8 = b'S';
+
+/// The kinds of rows whose keys begin with a log's name.
+const LOG_ROWS: [u8; 3] = [HEAD_ROWS, AUTHOR_ROWS, super::exchange::OUTBOX_ROWS];
 
 pub(super) type Result<T, S> = std::result::Result<T, Failure<<S as LogStore>::Error>>;
 pub(super) type Closing<T, S> = std::result::Result<T, LogsError<<S as LogStore>::Error>>;
@@ -235,6 +72,7 @@ impl<S: LogStore, R: Rules> Logs<S, R> {
             exchanges: BTreeMap::new(),
             events: VecDeque::new(),
             counters: Counters::default(),
+            put_out_ms: 0,
             closed: false,
             #[cfg(feature = "mutants")]
             broken: None,
@@ -309,6 +147,25 @@ impl<S: LogStore, R: Rules> Logs<S, R> {
     pub fn hold(&mut self, log: LogId) -> Closing<(), S> {
         self.book(&log)?.numbering = Numbering::Own;
         self.stage.books.insert(log);
+        Ok(())
+    }
+
+    /// Forgets the account of a log that nothing is held of any more, and what waits in it for a
+    /// number.
+    ///
+    /// # Errors
+    /// The store fails.
+    pub fn forget(&mut self, log: &LogId) -> Closing<(), S> {
+        self.books.remove(log);
+        self.stage.books.remove(log);
+        self.exchanges.retain(|(of, _), _| of != log);
+        for kind in LOG_ROWS {
+            let prefix: Vec<u8> = std::iter::once(kind).chain(log.0).collect();
+            let rows = self.store.rows(&prefix).map_err(LogsError::Store)?;
+            for (key, _) in rows {
+                self.stage.row(key, None);
+            }
+        }
         Ok(())
     }
 
@@ -451,35 +308,9 @@ impl<S: LogStore, R: Rules> Logs<S, R> {
         answered.map_err(|error| self.close(error))
     }
 
-    /// What to send next, until there is nothing: peer by peer, each in its order.
-    ///
-    /// # Errors
-    /// The store fails.
-    pub fn poll_transmit(&mut self) -> Closing<Option<Transmit>, S> {
-        if self.closed {
-            return Err(LogsError::Closed);
-        }
-        while let Some(to) = self.next_peer() {
-            let Some(owed) = self.peers.get_mut(&to).and_then(|it| it.owed.pop_front()) else {
-                continue;
-            };
-            let framed = self.frame(to, owed);
-            if let Some(frame) = framed.map_err(|error| self.close(error))? {
-                return Ok(Some(Transmit { to, frame }));
-            }
-        }
-        Ok(None)
-    }
-
     /// What happened, until there is nothing.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
-    }
-
-    /// The link to a peer is gone: what it was owed and what it asked are forgotten.
-    pub fn handle_disconnected(&mut self, peer: &Did) {
-        self.peers.remove(peer);
-        self.end_exchanges(peer);
     }
 
     /// Lets go of envelopes of a log whose time is over: a few in a call. Says whether there may be
@@ -583,7 +414,7 @@ impl<S: LogStore, R: Rules> Logs<S, R> {
             Numbering::Own => {
                 self.accept(log, judged, &envelope, Place::Next, own.slot, now_ms)?;
             }
-            Numbering::Of(host) => self.put_out(log, judged.id, envelope, host),
+            Numbering::Of(host) => self.put_out(log, judged.id, &envelope, host, now_ms),
         }
         Ok(judged.id)
     }
@@ -608,51 +439,8 @@ impl<S: LogStore, R: Rules> Logs<S, R> {
         Ok(())
     }
 
-    /// Charges a frame to its peer before anything is done for it.
-    fn charge(
-        &mut self,
-        account: &Did,
-        frame: &Frame<'_>,
-        now_ms: u64,
-    ) -> std::result::Result<(), Refusal> {
-        let check = matches!(frame, Frame::Send { .. });
-        let work = FRAME_WORK_BYTES + if check { CHECK_WORK_BYTES } else { 0 };
-        let peer = self.peer(account)?;
-        peer.budget.ask(now_ms).map_err(|it| Refusal::Exhausted {
-            of: it.of,
-            retry_ms: it.retry_ms,
-        })?;
-        peer.budget.charge(work, 0);
-        Ok(())
-    }
-
-    pub(super) fn peer(&mut self, account: &Did) -> std::result::Result<&mut PeerState, Refusal> {
-        if !self.peers.contains_key(account) && self.peers.len() >= PEERS_MAX {
-            return Err(Refusal::PeersFull);
-        }
-        let allowance = self.rules.allowance();
-        Ok(self.peers.entry(*account).or_insert_with(|| PeerState {
-            owed: VecDeque::new(),
-            asked: VecDeque::new(),
-            budget: Budget::per_minute(allowance.work_bytes, allowance.push_bytes),
-        }))
-    }
-
-    /// Queues a frame for a peer. One that takes nothing of what it is owed loses what is owed
-    /// beyond the bound: it asks or sends again.
-    pub(super) fn owe(&mut self, to: Did, owed: Owed) {
-        if let Ok(peer) = self.peer(&to) {
-            if peer.owed.len() < OWED_MAX {
-                peer.owed.push_back(owed);
-            } else {
-                self.counters.unexpected += 1;
-            }
-        }
-    }
-
-    pub(super) fn refuse(&mut self, to: Did, log: LogId, what: Refused, refusal: &Refusal) {
-        let code = refusal.code().to_owned();
-        self.owe(to, Owed::Refuse(log, what, code, refusal.retry_ms()));
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed
     }
 
     pub(super) fn close(&mut self, error: LogsError<S::Error>) -> LogsError<S::Error> {
@@ -662,37 +450,6 @@ impl<S: LogStore, R: Rules> Logs<S, R> {
             self.stage = Stage::default();
         }
         error
-    }
-
-    /// The next peer that is owed something, after the one served last.
-    fn next_peer(&mut self) -> Option<Did> {
-        let owing = |(did, peer): (&Did, &PeerState)| (!peer.owed.is_empty()).then_some(*did);
-        let after = self.turn.and_then(|turn| {
-            let bounds = (std::ops::Bound::Excluded(turn), std::ops::Bound::Unbounded);
-            self.peers.range(bounds).find_map(owing)
-        });
-        let next = after.or_else(|| self.peers.iter().find_map(owing));
-        self.turn = next;
-        next
-    }
-
-    pub(super) fn may_ask(&mut self, account: &Did) -> std::result::Result<(), Refusal> {
-        let anyway = self.is_broken(Mutant::AnswerTheUnread);
-        let peer = self.peer(account)?;
-        let pushes = peer
-            .owed
-            .iter()
-            .filter(|it| matches!(it, Owed::Push(..) | Owed::Recon(..)));
-        let owed = pushes.count();
-        if owed > 0 && !anyway {
-            return Err(Refusal::Unread { owed });
-        }
-        if peer.asked.len() >= ASKED_MAX {
-            return Err(Refusal::Unread {
-                owed: peer.asked.len(),
-            });
-        }
-        Ok(())
     }
 
     /// What a refusal of this frame is about; none for one that is not refused.

@@ -29,6 +29,7 @@ mod id;
 mod keep;
 mod logs;
 mod mutant;
+mod owing;
 mod refusal;
 mod retention;
 mod rules;
@@ -37,14 +38,17 @@ mod stage;
 mod store;
 #[cfg(feature = "testkit")]
 pub mod testkit;
+mod told;
 
+pub use book::Numbering;
 pub use frame::{Frame, Refused, Space, Turn};
 pub use id::{EnvelopeId, LogId, address};
 pub(crate) use id::{mail_id, shared_place};
-pub use logs::{Counters, Event, Logs, LogsError, Numbering, Peer, Transmit};
+pub use logs::Logs;
 #[cfg(feature = "mutants")]
 pub use mutant::Mutant;
 pub use refusal::Refusal;
 pub use retention::{Full, Retention};
 pub use rules::{Access, Allowance, Judged, Rules};
 pub use store::{Change, Entry, LogStore, Row};
+pub use told::{Counters, Event, LogsError, Peer, Transmit};

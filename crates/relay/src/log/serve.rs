@@ -8,11 +8,12 @@ use super::bounds::{EXCHANGES_MAX, PUSH_IDS, RECON_MAX_BYTES};
 use super::exchange::shared_set;
 use super::frame::{Frame, Refused, Space, Turn};
 use super::id::LogId;
-use super::logs::{Closing, Failure, Logs, LogsError, Owed, Place, Result};
+use super::logs::{Closing, Logs, Result};
 use super::mutant::Mutant;
 use super::refusal::Refusal;
 use super::rules::{Access, Rules};
 use super::store::LogStore;
+use super::told::{Failure, LogsError, Owed, Place};
 use overlane_core::Did;
 use overlane_recon::{Limits, Response, StepError, Storage, respond};
 

@@ -2,8 +2,8 @@
 
 use super::bounds::{STAGED_MAX, STAGED_MAX_BYTES};
 use super::id::{EnvelopeId, LogId};
-use super::logs::{Event, Owed};
 use super::store::{Change, Entry};
+use super::told::{Event, Owed};
 use overlane_core::Did;
 use std::collections::{BTreeMap, BTreeSet};
 

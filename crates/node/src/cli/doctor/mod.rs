@@ -194,9 +194,10 @@ fn is_healthy(home: &Home) -> Result<(bool, String), Failure> {
                 format!("the replay store is {}{cause}", status.store.state),
             )
         }
-        Some(status) => match &status.references_failed {
-            Some(cause) => (false, format!("the store of references failed: {cause}")),
-            None => (true, format!("{} links", status.links.len())),
+        Some(status) => match (&status.references_failed, &status.groups_failed) {
+            (Some(cause), _) => (false, format!("the store of references failed: {cause}")),
+            (_, Some(cause)) => (false, cause.clone()),
+            (None, None) => (true, format!("{} links", status.links.len())),
         },
     })
 }

@@ -57,6 +57,12 @@ fn stores(status: &StatusReport, output: &Output) -> Vec<Step> {
         let next = "mend the disk, then start the node again";
         steps.push(step.but(Finding::Bad, meaning, next.to_owned()));
     }
+    if let Some(cause) = &status.groups_failed {
+        let step = Step::good("groups", "ask how the store of logs is", cause.clone());
+        let meaning = "nothing is posted to groups, and nothing of them is served";
+        let next = "mend the disk, then start the node again";
+        steps.push(step.but(Finding::Bad, meaning, next.to_owned()));
+    }
     steps
 }
 

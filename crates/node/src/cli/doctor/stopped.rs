@@ -100,7 +100,11 @@ fn disk(home: &Home) -> Step {
 /// Files that the node wrote are not from the future, unless the clock was set back.
 fn clock(home: &Home) -> Step {
     let files = [home.key_path(), home.config_path(), home.lock_path()];
-    let folders = [home.store_path(), home.references_path()];
+    let folders = [
+        home.store_path(),
+        home.references_path(),
+        home.groups_path(),
+    ];
     let inside = folders.iter().filter_map(|it| std::fs::read_dir(it).ok());
     let inside = inside.flatten().flatten().map(|entry| entry.path());
     let written = files.into_iter().chain(inside);

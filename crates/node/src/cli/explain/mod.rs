@@ -2,6 +2,7 @@
 //! `overlane explain`, the last line of every failure and `docs/errors.md` are made; a test holds
 //! it against the codes in the sources, both ways.
 
+mod groups;
 mod links;
 mod local;
 mod mail;
@@ -43,6 +44,7 @@ const COMMAND: &str = "{overlane}";
 fn entries() -> impl Iterator<Item = &'static Entry> {
     let areas = [
         local::ENTRIES,
+        groups::ENTRIES,
         links::ENTRIES,
         mail::ENTRIES,
         messages::ENTRIES,

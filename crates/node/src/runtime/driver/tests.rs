@@ -34,6 +34,7 @@ impl Driven {
         let (_posted_out, posted) = mpsc::unbounded_channel();
         let (_committed_out, committed) = mpsc::unbounded_channel();
         let (dropped_out, dropped) = mpsc::unbounded_channel();
+        let (_words_out, words) = mpsc::unbounded_channel();
         let refs = Shared::new(dropped_out, commands_out.downgrade());
         let (links_out, link_events) = mpsc::channel(2 * VERIFY_OUTSTANDING_MAX);
         for event in waiting {
@@ -47,6 +48,7 @@ impl Driven {
             questions: BTreeMap::new(),
             next_ask: 0,
             refs: Hands::new(refs, None),
+            keepers: BTreeMap::new(),
             links,
             workers,
             writer: None,
@@ -66,6 +68,7 @@ impl Driven {
             taken,
             committed,
             dropped,
+            words,
         }));
         Self {
             links: links_out,

@@ -1,0 +1,483 @@
+//! Where this node stands with each host, and what it does next.
+
+use std::collections::BTreeMap;
+
+use overlane_core::Did;
+use overlane_core::group::GroupId;
+use overlane_recon::{Bound, Differences, End, Report, plan};
+use overlane_relay::log::bounds::RECON_MAX_BYTES;
+use overlane_relay::log::{LogId, LogStore, LogsError, Numbering};
+
+use super::book::{Course, Stage, Want};
+use super::rows::{COMPLETE_ROWS, key};
+use super::wire::Said;
+use super::{
+    AskId, EVERY_MS, Effect, GREETING_MS, GroupEvent, Groups, GroupsError, PAUSE_MS, PlanView,
+    Reply, SYNCS_MAX,
+};
+use crate::peer::Now;
+
+/// What a reconciliation costs this side is paid with a pause: milliseconds for so many items.
+const PAUSE_ITEMS: u64 = 100;
+
+impl<S: LogStore> Groups<S> {
+    /// The hosts that a group is asked of now, after its roster changed.
+    pub(super) fn set_courses(&mut self, log: LogId, now: Now) {
+        let home = self.home(&log);
+        let own = self.did;
+        let Some(group) = self.groups.get_mut(&log) else {
+            return;
+        };
+        let wanted = group.counterparts(&own, home);
+        let (kept, gone): (BTreeMap<_, _>, BTreeMap<_, _>) = std::mem::take(&mut group.courses)
+            .into_iter()
+            .partition(|(host, _)| wanted.contains(host));
+        group.courses = kept;
+        for host in wanted {
+            group.courses.entry(host).or_insert_with(|| Course {
+                due_ms: now.steady_ms,
+                ..Course::default()
+            });
+        }
+        for (host, course) in gone {
+            for want in course.wants {
+                self.answer_want(want, Err(GroupsError::NotAHost { host }));
+            }
+        }
+    }
+
+    /// The host whose numbers a log has here, if they are not this node's own.
+    pub(super) fn home(&mut self, log: &LogId) -> Option<Did> {
+        match self.logs.numbering(log) {
+            Ok(Numbering::Of(host)) => Some(host),
+            Ok(Numbering::Own) => {
+                let group = self.groups.get(log)?;
+                // A member whose host is none any more keeps what it has, under its own numbers.
+                let other = group.hosts().iter().find(|host| **host != self.did);
+                other.filter(|_| !group.is_host(&self.did)).copied()
+            }
+            Err(error) => {
+                self.fail(&error);
+                None
+            }
+        }
+    }
+
+    /// Whether this node reconciles with the host, and does not only bring it the roster.
+    fn reconciles(&mut self, log: &LogId, host: &Did) -> bool {
+        let home = self.home(log);
+        let Some(group) = self.groups.get(log) else {
+            return false;
+        };
+        let both = group.is_host(&self.did) && group.is_host(host);
+        both || (group.is_host(host) && home == Some(*host))
+    }
+
+    /// The host that a request is about.
+    pub(super) fn host_for(
+        &mut self,
+        group: GroupId,
+        with: Option<Did>,
+    ) -> Result<Did, GroupsError> {
+        let log = LogId::group(group);
+        let known = self.groups.get(&log);
+        let known = known.ok_or(GroupsError::NotKnown { group })?;
+        if known.roster.is_none() {
+            return Err(GroupsError::NoRoster);
+        }
+        let hosts: Vec<_> = known.courses.keys().copied().collect();
+        match with {
+            Some(host) if hosts.contains(&host) && self.reconciles(&log, &host) => Ok(host),
+            Some(host) => Err(GroupsError::NotAHost { host }),
+            None => {
+                let mut hosts = hosts.into_iter();
+                let host = hosts.find(|host| self.reconciles(&log, host));
+                host.ok_or(GroupsError::Alone)
+            }
+        }
+    }
+
+    /// Notes that a request waits for a host, and asks the host now.
+    pub(super) fn want(&mut self, log: LogId, host: Did, want: Want, now: Now) {
+        let group = self.groups.get_mut(&log);
+        if let Some(course) = group.and_then(|it| it.courses.get_mut(&host)) {
+            course.wants.push(want);
+            course.due_ms = now.steady_ms;
+            course.again = course.stage != Stage::Idle;
+            self.waiting += 1;
+        }
+    }
+
+    /// Goes on with what is due; whether a reconciliation began.
+    pub(super) fn go_on(&mut self, now: Now) -> bool {
+        if self.failure.is_some() {
+            return false;
+        }
+        let mut due = Vec::new();
+        let mut ready = Vec::new();
+        for (log, group) in &self.groups {
+            for (host, course) in &group.courses {
+                match course.stage {
+                    Stage::Idle if course.due_ms <= now.steady_ms => due.push((*log, *host)),
+                    Stage::Ready => ready.push((*log, *host)),
+                    _ => {}
+                }
+            }
+        }
+        for (log, host) in due {
+            self.greet(log, host, now);
+        }
+        let mut began = false;
+        for (log, host) in ready {
+            if self.logs.syncing() >= SYNCS_MAX {
+                break;
+            }
+            began |= self.begin(log, host, now);
+        }
+        began
+    }
+
+    pub(super) fn courses_due_ms(&self) -> Option<u64> {
+        let courses = self.groups.values().flat_map(|it| it.courses.values());
+        let due = courses.filter_map(|course| match course.stage {
+            Stage::Idle => Some(course.due_ms),
+            Stage::Greeting(since_ms) => Some(since_ms.saturating_add(GREETING_MS)),
+            // Its turn comes when another has ended.
+            Stage::Ready | Stage::Syncing => None,
+        });
+        due.min()
+    }
+
+    fn greet(&mut self, log: LogId, host: Did, now: Now) {
+        let Some(group) = self.groups.get(&log) else {
+            return;
+        };
+        let greet = Said::Greet {
+            log,
+            revision: group.revision(),
+            follows: true,
+        };
+        let said = self.say(host, &greet);
+        if let Some(course) = self.course(&log, &host) {
+            course.stage = Stage::Greeting(now.steady_ms);
+            course.again = false;
+        }
+        if !said {
+            self.failed(log, host, "group/no_answer", now);
+        }
+    }
+
+    fn begin(&mut self, log: LogId, host: Did, now: Now) -> bool {
+        match self.logs.start_sync(log, host, now.wall_ms) {
+            Ok(()) => {
+                if let Some(course) = self.course(&log, &host) {
+                    course.stage = Stage::Syncing;
+                }
+                true
+            }
+            Err(LogsError::Peer(refusal)) => {
+                use overlane_core::Coded as _;
+                self.failed(log, host, refusal.code(), now);
+                false
+            }
+            Err(error) => {
+                self.fail(&error);
+                false
+            }
+        }
+    }
+
+    pub(super) fn greeting_answered(
+        &mut self,
+        from: Did,
+        log: LogId,
+        revision: u64,
+        there: (u64, u64),
+        now: Now,
+    ) {
+        let Some(course) = self.course(&log, &from) else {
+            return;
+        };
+        if !matches!(course.stage, Stage::Greeting(_)) {
+            return;
+        }
+        let group = self.groups.get(&log);
+        let own = group.map_or(0, super::book::Group::revision);
+        let newer = group.and_then(|it| it.row.roster.clone());
+        if let Some(roster) = newer.filter(|_| own > revision) {
+            self.say(from, &Said::Roster(&roster));
+        }
+        self.answer_plans(log, from, there);
+        let goes_on = own > 0 && self.reconciles(&log, &from);
+        let pause_ms = EVERY_MS.saturating_add(self.jitter_ms());
+        let Some(course) = self.course(&log, &from) else {
+            return;
+        };
+        if goes_on {
+            course.stage = Stage::Ready;
+        } else {
+            course.rests(now, pause_ms);
+            course.failures = 0;
+            course.error = None;
+        }
+    }
+
+    /// A host said how much it holds: what reconciling with it would cost.
+    fn answer_plans(&mut self, log: LogId, with: Did, (there, there_bytes): (u64, u64)) {
+        let size = self.logs.size(&log);
+        let waiting = self.logs.waiting(&log);
+        let numbering = self.logs.numbering(&log);
+        let (Ok((here, bytes)), Ok(waiting), Ok(numbering)) =
+            (self.check(size), self.check(waiting), self.check(numbering))
+        else {
+            return;
+        };
+        let Some(course) = self.course(&log, &with) else {
+            return;
+        };
+        let plans = course
+            .wants
+            .extract_if(.., |want| matches!(want, Want::Plan(_)));
+        let plans: Vec<_> = plans.collect();
+        let receive = there.saturating_sub(here);
+        let surplus = here.saturating_sub(there);
+        let (send, differences) = match numbering {
+            Numbering::Of(_) => (waiting as u64, Differences::Run(receive)),
+            Numbering::Own => (surplus, Differences::Spread(receive.max(surplus))),
+        };
+        let limits = overlane_recon::Limits::default().message_bytes(RECON_MAX_BYTES);
+        for want in plans {
+            let planned = PlanView {
+                with,
+                here,
+                there,
+                receive,
+                send,
+                post_bytes: there_bytes.saturating_sub(bytes),
+                cost: plan(here.max(there), differences, &limits),
+            };
+            self.answer_want(want, Ok(Reply::Planned(planned)));
+        }
+    }
+
+    pub(super) fn heard_news(&mut self, from: Did, log: LogId, now: Now) {
+        let size = self.logs.size(&log);
+        let Ok((items, _)) = self.check(size) else {
+            return;
+        };
+        let Some(course) = self.course(&log, &from) else {
+            return;
+        };
+        // How often a host can have this node reconcile is bounded by what that costs it.
+        let pause_ms = PAUSE_ITEMS.saturating_add(items / PAUSE_ITEMS);
+        let due_ms = course.ended_ms.saturating_add(pause_ms).max(now.steady_ms);
+        course.again = course.stage != Stage::Idle;
+        course.due_ms = course.due_ms.min(due_ms);
+    }
+
+    pub(super) fn told_not_here(&mut self, from: Did, log: LogId, now: Now) {
+        self.failed(log, from, "group/not_here", now);
+        if self.course(&log, &from).is_some() {
+            self.logs.give_up(log, from);
+        }
+    }
+
+    pub(super) fn synced(&mut self, log: LogId, with: Did, report: Report, now: Now) {
+        let end = report.end.clone().unwrap_or(End::GaveUp(Bound::Idle));
+        let moved = matches!(end, End::GaveUp(Bound::Rounds | Bound::Bytes));
+        let jitter_ms = self.jitter_ms();
+        // Its author came with a roster that this node has not seen yet.
+        let refused = |it: &overlane_recon::Refused| it.why == "group/not_a_member";
+        let behind = report.refused_here.iter().any(refused);
+        let Some(course) = self.course(&log, &with) else {
+            return;
+        };
+        let wants = course
+            .wants
+            .extract_if(.., |it| matches!(it, Want::Sync(_)));
+        let wants: Vec<_> = wants.collect();
+        if end == End::Settled || moved {
+            let pause_ms = match (moved || course.again, behind) {
+                (true, _) => 0,
+                (false, true) => PAUSE_MS,
+                (false, false) => EVERY_MS.saturating_add(jitter_ms),
+            };
+            course.failures = 0;
+            course.error = None;
+            if end == End::Settled {
+                course.settled_ms = Some(now.wall_ms);
+            }
+            course.rests(now, pause_ms);
+            self.counters.settled += 1;
+            if end == End::Settled && !behind {
+                self.complete(log, with);
+            }
+        } else {
+            let code = match &end {
+                End::Refused { code } => code.clone(),
+                end => end.code().to_owned(),
+            };
+            self.failed(log, with, &code, now);
+        }
+        for want in wants {
+            let report = Box::new(report.clone());
+            self.answer_want(want, Ok(Reply::Synced(with, report)));
+        }
+    }
+
+    /// All that the host has is here.
+    fn complete(&mut self, log: LogId, with: Did) {
+        let numbering = self.logs.numbering(&log);
+        let next = self.logs.next_seq(&log);
+        let (Ok(Numbering::Of(host)), Ok(to)) = (self.check(numbering), self.check(next)) else {
+            return;
+        };
+        let group = self.groups.get_mut(&log);
+        let Some(group) = group.filter(|it| host == with && it.complete_to < to) else {
+            return;
+        };
+        group.complete_to = to;
+        let row = key(COMPLETE_ROWS, &log, &[]);
+        self.logs.put_row(row, Some(to.to_be_bytes().to_vec()));
+        let group = GroupId(log.0);
+        self.held
+            .push(Effect::Event(GroupEvent::Complete { group, to }));
+    }
+
+    /// Nothing comes through to a node: what is under way with it ends.
+    pub(super) fn lost(&mut self, node: Did, code: &str, now: Now) {
+        if let Some(line) = self.lines.get_mut(&node) {
+            line.words.clear();
+            line.frame = None;
+        }
+        self.logs.handle_disconnected(&node);
+        let greeting = |it: &super::book::Group| {
+            let course = it.courses.get(&node);
+            course.is_some_and(|it| !matches!(it.stage, Stage::Idle | Stage::Syncing))
+        };
+        let groups = self.groups.iter().filter(|(_, group)| greeting(group));
+        let logs: Vec<_> = groups.map(|(log, _)| *log).collect();
+        for log in logs {
+            self.failed(log, node, code, now);
+        }
+    }
+
+    pub(super) fn greetings_late(&mut self, now: Now) {
+        let mut late = Vec::new();
+        for (log, group) in &self.groups {
+            for (host, course) in &group.courses {
+                if let Stage::Greeting(since_ms) = course.stage
+                    && since_ms.saturating_add(GREETING_MS) <= now.steady_ms
+                {
+                    late.push((*log, *host));
+                }
+            }
+        }
+        for (log, host) in late {
+            self.failed(log, host, "group/no_answer", now);
+        }
+    }
+
+    /// What was tried with a host came to nothing: it is tried again after a pause.
+    fn failed(&mut self, log: LogId, host: Did, code: &str, now: Now) {
+        let jitter_ms = self.jitter_ms();
+        let Some(course) = self.course(&log, &host) else {
+            return;
+        };
+        if course.stage == Stage::Idle {
+            return;
+        }
+        let doubled = PAUSE_MS.saturating_mul(1 << course.failures.min(6));
+        course.rests(now, doubled.min(EVERY_MS).saturating_add(jitter_ms));
+        course.failures = course.failures.saturating_add(1);
+        course.error = Some(code.to_owned());
+        let wants = std::mem::take(&mut course.wants);
+        self.counters.failed += 1;
+        for want in wants {
+            let code = code.to_owned();
+            let refused = match code.as_str() {
+                "group/not_here" => GroupsError::NotHere { host },
+                "group/no_answer" => GroupsError::NoAnswer { host },
+                _ => GroupsError::Unreachable { host, code },
+            };
+            self.answer_want(want, Err(refused));
+        }
+        self.joins_failed(log);
+    }
+
+    /// Who joined is told once every node that may have the roster was tried.
+    fn joins_failed(&mut self, log: LogId) {
+        let group = self.groups.get_mut(&log);
+        let Some(group) = group.filter(|it| it.roster.is_none()) else {
+            return;
+        };
+        if group.courses.values().all(|course| course.failures > 0) {
+            let joins = std::mem::take(&mut group.joining);
+            self.answer_joins(log, joins);
+        }
+    }
+
+    /// Tells who joined how the group is known here now.
+    pub(super) fn answer_joins(&mut self, log: LogId, joins: Vec<AskId>) {
+        for id in joins {
+            self.waiting = self.waiting.saturating_sub(1);
+            let view = self.view(&log);
+            let reply = view.map(|view| Reply::Group(Box::new(view)));
+            self.held.push(Effect::Answer(id, reply));
+        }
+    }
+
+    fn answer_want(&mut self, want: Want, answer: Result<Reply, GroupsError>) {
+        let (Want::Sync(id) | Want::Plan(id)) = want;
+        self.waiting = self.waiting.saturating_sub(1);
+        self.held.push(Effect::Answer(id, answer));
+    }
+
+    /// Every request that waits for another node; nothing waits any more.
+    pub(super) fn forget_waiting(&mut self) -> Vec<AskId> {
+        let mut ids = Vec::new();
+        for group in self.groups.values_mut() {
+            ids.append(&mut group.joining);
+            for course in group.courses.values_mut() {
+                let wants = std::mem::take(&mut course.wants).into_iter();
+                ids.extend(wants.map(|(Want::Sync(id) | Want::Plan(id))| id));
+            }
+        }
+        self.waiting = 0;
+        ids
+    }
+
+    /// Has a host asked again soon: something waits here for it.
+    pub(super) fn ask_soon(&mut self, log: &LogId, now: Now) {
+        let home = self.home(log);
+        let Some(group) = self.groups.get_mut(log) else {
+            return;
+        };
+        for (host, course) in &mut group.courses {
+            if home.is_none_or(|home| home == *host) && course.failures == 0 {
+                course.due_ms = course.due_ms.min(now.steady_ms);
+                course.again = course.stage != Stage::Idle;
+            }
+        }
+    }
+
+    pub(super) fn course(&mut self, log: &LogId, host: &Did) -> Option<&mut Course> {
+        self.groups.get_mut(log)?.courses.get_mut(host)
+    }
+
+    /// Keeps nodes that began together apart.
+    fn jitter_ms(&mut self) -> u64 {
+        let drawn = self.draw();
+        let number = drawn.first_chunk().map_or(0, |it| u64::from_be_bytes(*it));
+        number % PAUSE_MS
+    }
+}
+
+impl Course {
+    fn rests(&mut self, now: Now, pause_ms: u64) {
+        self.stage = Stage::Idle;
+        self.again = false;
+        self.ended_ms = now.steady_ms;
+        self.due_ms = now.steady_ms.saturating_add(pause_ms);
+    }
+}
