@@ -77,7 +77,7 @@ pub const ACCOUNT_TOLD_MAX_BYTES: usize = 64;
 pub const CARD_TOLD_MAX_BYTES: usize = 512;
 
 /// Answers that nobody waits for are refused; those to this node's latest requests that were given
-/// up are only late. So many are told apart.
+/// up, or put more than once, are only late. So many are told apart.
 pub const LATE_MAX: usize = 64;
 
 const _: () = assert!(

@@ -34,6 +34,8 @@ pub use fingers::Fingers;
 pub use machine::{Counters, Ring, RingAction, RingConfig};
 pub use members::Members;
 pub use message::{RING_MARKER, RequestId, RingMessage, WhyUnreachable};
+#[cfg(feature = "sim")]
+pub use mutant::{Mutant as RingMutant, with as with_mutant};
 pub use place::{Distance, PLACE_BITS, is_between, is_owned};
 pub use requests::RingAnswer;
 pub use route::{Route, is_progress, route};

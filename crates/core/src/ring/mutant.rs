@@ -1,27 +1,30 @@
-//! Deliberately broken variants of the ring, for the checker to catch; outside this crate's own test
-//! build `mutant!` is the constant `false`.
+//! Deliberately broken variants of the ring, for checkers to catch: the explorer's in this crate's own
+//! tests, and the simulator's, which turns on the feature `sim`. Without either, `mutant!` is the constant
+//! `false`; with `sim`, none is on but within [`with`].
 
 /// Whether this broken variant is on.
 macro_rules! mutant {
     ($name:ident) => {{
-        #[cfg(test)]
+        #[cfg(any(test, feature = "sim"))]
         let on = $crate::ring::mutant::is_on($crate::ring::mutant::Mutant::$name);
-        #[cfg(not(test))]
+        #[cfg(not(any(test, feature = "sim")))]
         let on = false;
         on
     }};
 }
 
-#[cfg(test)]
-pub(super) use variants::{Mutant, is_on, with};
+#[cfg(any(test, feature = "sim"))]
+pub(super) use variants::is_on;
+#[cfg(any(test, feature = "sim"))]
+pub use variants::{Mutant, with};
 
-#[cfg(test)]
+#[cfg(any(test, feature = "sim"))]
 mod variants {
     use std::cell::Cell;
 
     /// What is broken.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-    pub(in crate::ring) enum Mutant {
+    pub enum Mutant {
         /// Any predecessor that a successor names takes its place, wherever it lies.
         TakesAnyCandidate,
         /// A nearer successor is put before the old list, whose members it may skip.
@@ -50,8 +53,8 @@ mod variants {
         ON.get() == Some(mutant)
     }
 
-    /// Runs `check` on the ring, broken so.
-    pub(in crate::ring) fn with<R>(mutant: Mutant, check: impl FnOnce() -> R) -> R {
+    /// Runs `check` on the ring, broken so, in this thread.
+    pub fn with<R>(mutant: Mutant, check: impl FnOnce() -> R) -> R {
         ON.set(Some(mutant));
         let result = check();
         ON.set(None);

@@ -105,22 +105,30 @@ impl Requests {
         self.open.get_mut(&id)
     }
 
-    /// Ends a request.
+    /// Ends a request. One that was put more than once may be answered as often.
     pub(super) fn close(&mut self, id: RequestId) -> Option<Request> {
-        self.open.remove(&id)
+        let request = self.open.remove(&id)?;
+        if request.tries > 1 {
+            self.note_late(id, request.to);
+        }
+        Some(request)
     }
 
     /// Ends a request whose answer may still come.
     pub(super) fn give_up(&mut self, id: RequestId) -> Option<Request> {
         let request = self.open.remove(&id)?;
-        if self.late.len() >= LATE_MAX {
-            self.late.pop_front();
-        }
-        self.late.push_back((id, request.to));
+        self.note_late(id, request.to);
         Some(request)
     }
 
-    /// Whether this answers a request that was given up.
+    fn note_late(&mut self, id: RequestId, to: Did) {
+        if self.late.len() >= LATE_MAX {
+            self.late.pop_front();
+        }
+        self.late.push_back((id, to));
+    }
+
+    /// Whether this answers a request that was given up, or put more than once.
     pub(super) fn is_late(&self, id: RequestId, from: Did) -> bool {
         self.late.contains(&(id, from))
     }
@@ -142,5 +150,38 @@ impl Requests {
 
     pub(super) fn due_ms(&self) -> Option<u64> {
         self.open.values().map(|request| request.due_ms).min()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn put(tries: u8) -> (Requests, RequestId) {
+        let mut requests = Requests::new(7);
+        let id = requests.draw();
+        let request = Request {
+            to: Did([1; 20]),
+            purpose: Purpose::Refresh,
+            message: RingMessage::Ask { id },
+            asked_ms: 0,
+            due_ms: 5,
+            tries,
+        };
+        requests.open(id, request);
+        (requests, id)
+    }
+
+    #[test]
+    fn an_answer_to_a_second_asking_is_late_and_one_to_nothing_is_not() {
+        for (tries, late) in [(1, false), (2, true)] {
+            let (mut requests, id) = put(tries);
+            assert!(requests.close(id).is_some());
+            assert_eq!(requests.is_late(id, Did([1; 20])), late);
+            assert!(!requests.is_late(id, Did([2; 20])));
+        }
+        let (mut requests, id) = put(1);
+        assert!(requests.give_up(id).is_some());
+        assert!(requests.is_late(id, Did([1; 20])));
     }
 }

@@ -192,6 +192,7 @@ Example: overlane send 0f1e2d3c4b5a69788796a5b4c3d2e1f00f1e2d3c \"hello\"
 const SIM_HELP: &str = "\
 Example: overlane sim --nodes 16 --minutes 10 --seed 7
          overlane sim --nodes 64 --minutes 10 --seed 7 --faults churn,loss,partition --json
+         overlane sim --seed 7 --hostile lies,offers    one node in eight is hostile
          overlane sim --seed 1 --seeds 400              seeds 1 to 400, a line each
          overlane sim --seed 7 --trace 2>trace.txt      everything that happens, a line each
          overlane sim --seed 7 --broken early-release   a broken part, which must be noticed";
@@ -211,10 +212,17 @@ pub(super) struct Sim {
     /// So many seeds, one after the other, from --seed on
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     pub(super) seeds: u64,
+    /// Who links to whom: ring, or mesh for fixed links to a few others and nothing carried
+    #[arg(long, value_name = "KIND", default_value = "ring")]
+    pub(super) topology: overlane_node::sim::Topology,
     /// What goes wrong: all, none, or some of churn, crash, loss, partition, stall, disk, clock and
     /// duplicate, with commas between
     #[arg(long, value_name = "FAULTS", default_value = "all")]
     pub(super) faults: overlane_node::sim::Faults,
+    /// What hostile nodes do, one node in eight: all, none, or some of lies, reports, offers, loops,
+    /// mute, delegations and garbage, with commas between
+    #[arg(long, value_name = "ACTS", default_value = "none")]
+    pub(super) hostile: overlane_node::sim::Acts,
     /// Messages that each node sends in a simulated minute, on average
     #[arg(long, value_name = "NUMBER", default_value_t = 30)]
     pub(super) messages: u64,

@@ -4,7 +4,7 @@ use std::io::{IsTerminal, Write};
 use std::time::Instant;
 
 use overlane_core::Fault as Whose;
-use overlane_node::sim::{Faults, Minute, Report, Sim, SimConfig};
+use overlane_node::sim::{Minute, Report, Sim, SimConfig};
 use serde_json::{Value, json};
 
 use super::args;
@@ -23,7 +23,9 @@ pub(super) fn sim(asked: &args::Sim, output: &Output) -> Result<Done, Failure> {
             nodes: asked.nodes,
             minutes: asked.minutes,
             seed,
-            faults: faults(asked),
+            topology: asked.topology,
+            faults: asked.faults.clone(),
+            hostile: asked.hostile.clone(),
             messages_per_minute: asked.messages,
             broken: asked.broken,
         };
@@ -43,10 +45,6 @@ pub(super) fn sim(asked: &args::Sim, output: &Output) -> Result<Done, Failure> {
         })?;
     }
     Ok(if violations == 0 { Done::Yes } else { Done::No })
-}
-
-fn faults(asked: &args::Sim) -> Faults {
-    asked.faults.clone()
 }
 
 fn run(config: SimConfig, asked: &args::Sim, output: &Output) -> Result<Report, Failure> {
@@ -155,12 +153,21 @@ fn report_json(report: &Report) -> Value {
         "seed": report.config.seed,
         "nodes": report.config.nodes,
         "minutes": report.config.minutes,
+        "topology": report.config.topology.name(),
         "faults": report.config.faults.to_string(),
+        "hostile": report.config.hostile.to_string(),
         "simulated_ms": report.simulated_ms,
         "healed_after_ms": report.healed_after_ms,
         "signed": counts.signed,
         "dispatched": counts.dispatched,
         "offered_again": counts.offered_again,
+        "forwarded": counts.forwarded,
+        "unreachable": counts.unreachable,
+        "offers_answered": counts.offers_answered,
+        "offers_failed": counts.offers_failed,
+        "cut": counts.cut,
+        "hostile_acts": counts.hostile_acts,
+        "rings_checked": counts.rings_checked,
         "refused": counts.refused,
         "sends_refused": counts.sends_refused,
         "starts": counts.starts,
@@ -196,13 +203,21 @@ fn report_lines(report: &Report, took_ms: u64, many: bool) -> String {
     );
     if !many {
         text += &format!(
-            "\n  {} signed, {} offered again, refused {:?}, sends refused {:?}\n  {} starts, {} \
-             stops, {} kills, {} power cuts, {} failed stores, {} partitions, {} wrong clocks, {} \
+            "\n  {} signed, {} offered again, {} passed on, refused {:?}, sends refused {:?}, \
+             unreachable {:?}\n  {} links offered by the ring, {:?} of them failed; the ring was \
+             looked at {} times; {} hostile acts, links cut for {:?}\n  {} starts, {} stops, {} kills, {} power cuts, {} failed stores, {} partitions, {} wrong clocks, {} \
              links up, {} down",
             counts.signed,
             counts.offered_again,
+            counts.forwarded,
             counts.refused,
             counts.sends_refused,
+            counts.unreachable,
+            counts.offers_answered,
+            counts.offers_failed,
+            counts.rings_checked,
+            counts.hostile_acts,
+            counts.cut,
             counts.starts,
             counts.stops,
             counts.kills,

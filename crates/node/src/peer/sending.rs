@@ -308,6 +308,9 @@ impl Peer {
         let (stream, digest) = transaction.claims()?;
         let sequence = transaction.sequence();
         let destination = stream.destination;
+        if destination == self.did && via.is_none() {
+            return Err(SendError::ToItself { destination });
+        }
         let way = match via {
             Some(neighbour) => self
                 .links

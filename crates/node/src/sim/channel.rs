@@ -6,8 +6,8 @@ use overlane_core::lane::{CloseReason, SessionEvent};
 use overlane_core::wire::frame::{BATCH_MARKER, CONTROL_MARKER, PAYLOAD_MARKER};
 
 use super::check::Seen;
-use super::config::{Broken, Fault};
 use super::link::End;
+use super::names::{Broken, Fault};
 use super::net::Way;
 use super::node::EndId;
 use super::report::Phase;
@@ -283,7 +283,9 @@ impl World<'_> {
 
     /// Tells the node of a link, once.
     fn tell_up(&mut self, at: EndId, node: usize, leaving: bool) {
-        let far = self.links.get(&at.0).map(|link| link.node(1 - at.1));
+        let state = self.links.get(&at.0);
+        let dialled = at.1 == 0 && state.is_some_and(|link| !link.by_ring);
+        let far = state.map(|link| link.node(1 - at.1));
         let Some(peer) = far.and_then(|far| self.nodes.get(far)).map(|far| far.did) else {
             return;
         };
@@ -302,6 +304,10 @@ impl World<'_> {
                 format!("node {node} is linked to {peer}")
             });
         if let Some(running) = self.running(node) {
+            if dialled {
+                // Somebody wished for it: it is not given up for others.
+                running.peer.pin(peer);
+            }
             running.peer.handle_link_up(id, peer, witness_ms, now);
             if leaving {
                 running.peer.handle_link_leaving(id);
@@ -321,6 +327,7 @@ impl World<'_> {
             self.net.latency_ms(node, state.node(1 - side)),
         );
         state.drop_way(side);
+        let by_ring = state.by_ring;
         let Some(end) = state.ends.get_mut(side).and_then(Option::take) else {
             return;
         };
@@ -332,23 +339,29 @@ impl World<'_> {
         }
         if let CloseReason::Violation(violation) = reason {
             let words = violation.to_string();
-            self.see(&Seen::PeerBlamed {
-                node,
-                words: &words,
-            });
+            if !self.hostile.contains(&far) {
+                self.see(&Seen::PeerBlamed {
+                    node,
+                    words: &words,
+                });
+            }
         }
         let words = end.fate.unwrap_or_else(|| reason.to_string());
+        let far_did = self.nodes.get(far).map(|far| far.did);
         if let Some(running) = self.running(node) {
             running.registry.remove(end.id);
             running.links.remove(&end.id);
-            if end.told {
+            if let (true, Some(far)) = (end.told, far_did) {
+                running.peer.unpin(far);
                 running.peer.handle_link_down(end.id, &words, now);
                 self.dirty_nodes.insert(node);
             }
         }
         // The side that dialled is the first.
-        if !end.told && side == 0 {
-            self.dial_came_to_nothing(node, far);
+        match far_did {
+            _ if end.told || side != 0 => {}
+            Some(far) if by_ring => self.connect_failed(node, far, "link/not_opened"),
+            _ => self.dial_came_to_nothing(node, far),
         }
     }
 

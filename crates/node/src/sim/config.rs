@@ -1,8 +1,6 @@
 //! What a simulation is run with: its size, its seed, its faults, what is broken on purpose.
 
-use std::collections::BTreeSet;
-use std::fmt;
-use std::str::FromStr;
+use super::names::{Acts, Broken, Faults, Topology};
 
 /// Nodes that one simulation drives at most.
 pub const NODES_MAX: usize = 4_096;
@@ -12,6 +10,9 @@ pub const MINUTES_MAX: u64 = 7 * 24 * 60;
 
 /// Messages that one node's application sends in a simulated minute at most.
 pub const MESSAGES_PER_MINUTE_MAX: u64 = 60_000;
+
+/// One node in so many is hostile, where any are.
+pub const HOSTILE_ONE_IN: usize = 8;
 
 /// What a simulation is run with. The same configuration gives the same run, to the byte.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,8 +24,13 @@ pub struct SimConfig {
     pub minutes: u64,
     /// What everything is drawn from.
     pub seed: u64,
+    /// Who links to whom.
+    pub topology: Topology,
     /// What goes wrong.
     pub faults: Faults,
+    /// What hostile nodes do: one node in [`HOSTILE_ONE_IN`], if they do anything. While faults come
+    /// they break the protocol; then they are as any other.
+    pub hostile: Acts,
     /// Messages that each node's application sends in a simulated minute, on average.
     pub messages_per_minute: u64,
     /// What is broken on purpose, for the checkers to notice.
@@ -37,7 +43,9 @@ impl Default for SimConfig {
             nodes: 16,
             minutes: 10,
             seed: 1,
+            topology: Topology::Ring,
             faults: Faults::all(),
+            hostile: Acts::none(),
             messages_per_minute: 30,
             broken: None,
         }
@@ -92,7 +100,9 @@ impl SimConfig {
             nodes,
             minutes,
             seed,
+            topology,
             faults,
+            hostile,
             messages_per_minute,
             broken,
         } = self;
@@ -100,169 +110,17 @@ impl SimConfig {
             "overlane sim --nodes {nodes} --minutes {minutes} --seed {seed} --faults {faults} \
              --messages {messages_per_minute}"
         );
+        if *topology != Topology::Ring {
+            command += &format!(" --topology {topology}");
+        }
+        if *hostile != Acts::none() {
+            command += &format!(" --hostile {hostile}");
+        }
         if let Some(broken) = broken {
             command += &format!(" --broken {broken}");
         }
         command
     }
-}
-
-/// An enumeration that is typed and shown by name.
-macro_rules! named {
-    ($(#[$meta:meta])* $type:ident, $unknown:ident, $what:literal {
-        $($(#[$doc:meta])* $variant:ident = $name:literal,)*
-    }) => {
-        $(#[$meta])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum $type {
-            $($(#[$doc])* $variant,)*
-        }
-
-        impl $type {
-            /// All of them.
-            pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
-
-            /// Its one name.
-            pub const fn name(self) -> &'static str {
-                match self {
-                    $(Self::$variant => $name,)*
-                }
-            }
-        }
-
-        impl fmt::Display for $type {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(self.name())
-            }
-        }
-
-        impl FromStr for $type {
-            type Err = $unknown;
-
-            fn from_str(text: &str) -> Result<Self, $unknown> {
-                let found = Self::ALL.iter().find(|it| it.name() == text);
-                found.copied().ok_or_else(|| $unknown(text.to_owned()))
-            }
-        }
-
-        #[doc = concat!("No such ", $what, ".")]
-        #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-        #[error("{0:?} is no {what}: give one of {all}", what = $what, all = names($type::ALL))]
-        pub struct $unknown(pub String);
-    };
-}
-
-named! {
-    /// A kind of what goes wrong.
-    Fault, UnknownFault, "fault" {
-        /// Nodes stop in order, or are killed, and come back some time later.
-        Churn = "churn",
-        /// The power fails: a node stops at any effect of its store, and what was not durable is
-        /// torn, reordered or lost.
-        Crash = "crash",
-        /// Messages are lost and sent again, so that channels stand still; many losses break a link.
-        Loss = "loss",
-        /// The network falls into parts, or nothing passes in one direction, for some time.
-        Partition = "partition",
-        /// An application, a worker or a disk does nothing for some time.
-        Stall = "stall",
-        /// Calls to a disk fail, and the store with them.
-        Disk = "disk",
-        /// A wall clock is wrong by more than the allowed skew, ahead or behind, for some time.
-        Clock = "clock",
-        /// Signed messages are offered again, by their origin or by another, and link control
-        /// frames come twice.
-        Duplicate = "duplicate",
-    }
-}
-
-named! {
-    /// A part of a simulation that is broken on purpose. A run with one must end with violations.
-    Broken, UnknownBroken, "broken variant" {
-        /// A crash takes back what the disk had flushed.
-        ForgetfulDisk = "forgetful-disk",
-        /// A batch is told to be durable before it is written.
-        EarlyRelease = "early-release",
-        /// A store's failure is told as a success.
-        SwallowedFailure = "swallowed-failure",
-        /// A node starts over what its store held one life before, so that its leases come again.
-        OldLease = "old-lease",
-        /// A node dispatches what its receiver window refused as a replay.
-        OpenWindow = "open-window",
-        /// A channel swaps two messages.
-        SwappedMessages = "swapped-messages",
-        /// A message is held back for a window's worth of others.
-        HeldMessage = "held-message",
-        /// A worker's answer goes to another frame than the one it checked.
-        SwappedAnswers = "swapped-answers",
-        /// The network loses a message for good.
-        LostMessage = "lost-message",
-        /// The places of messages are free before the application took them.
-        EarlyPlace = "early-place",
-        /// The credit of a refused frame does not go back.
-        LostCredit = "lost-credit",
-        /// A link that ended is dialled no more.
-        NoRedial = "no-redial",
-    }
-}
-
-/// Which faults may come.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Faults(BTreeSet<Fault>);
-
-impl Faults {
-    /// All of them.
-    pub fn all() -> Self {
-        Self(Fault::ALL.iter().copied().collect())
-    }
-
-    /// None.
-    pub fn none() -> Self {
-        Self::default()
-    }
-
-    /// Whether this one may.
-    pub fn has(&self, fault: Fault) -> bool {
-        self.0.contains(&fault)
-    }
-
-    /// Each of them, in order.
-    pub fn iter(&self) -> impl Iterator<Item = Fault> {
-        self.0.iter().copied()
-    }
-}
-
-impl FromIterator<Fault> for Faults {
-    fn from_iter<I: IntoIterator<Item = Fault>>(faults: I) -> Self {
-        Self(faults.into_iter().collect())
-    }
-}
-
-impl fmt::Display for Faults {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0.len() {
-            0 => f.write_str("none"),
-            all if all == Fault::ALL.len() => f.write_str("all"),
-            _ => f.write_str(&self.iter().map(Fault::name).collect::<Vec<_>>().join(",")),
-        }
-    }
-}
-
-impl FromStr for Faults {
-    type Err = UnknownFault;
-
-    fn from_str(text: &str) -> Result<Self, UnknownFault> {
-        match text {
-            "all" => Ok(Self::all()),
-            "none" => Ok(Self::none()),
-            some => some.split(',').map(Fault::from_str).collect(),
-        }
-    }
-}
-
-fn names<T: fmt::Display>(all: &[T]) -> String {
-    let names: Vec<_> = all.iter().map(T::to_string).collect();
-    names.join(", ")
 }
 
 #[cfg(test)]

@@ -1,26 +1,59 @@
 //! Who links to whom: the wanted peers, signed offers and answers, and the registry's rule. The
 //! simulated twin of `link::handshake` and `runtime::supervisor`.
 
-use overlane_core::Class;
-use overlane_core::identity::{Life as Lifetime, VerifyContext};
-use overlane_core::signal::{Answer, Offer, SIGNAL_TTL_DEFAULT_MS, Source};
+use overlane_core::identity::{Life as Lifetime, Verified, VerifyContext};
+use overlane_core::signal::{Answer, Offer, OfferDigest, SIGNAL_TTL_DEFAULT_MS, Source};
+use overlane_core::{Class, Coded, Did};
 
-use super::config::Broken;
 use super::link::{End, SimLink};
+use super::names::{Broken, Topology};
 use super::node::{EndId, NETWORK, SimHandle, Wanted, seed_of};
 use super::world::{Answered, Event, Life, Offered, World};
-use crate::link::LinkId;
 use crate::link::config::SIGNAL_DEADLINE_MS;
 use crate::link::registry::Direction;
 use crate::link::rule::Mark;
+use crate::link::{LinkError, LinkId};
+
+/// What a description of a simulated answer begins with; the link's number follows.
+pub(super) const ANSWER_SDP: &str = "simulated answer ";
+
+/// The code of a node that is down.
+const GONE: &str = "link/shutting_down";
+
+/// An offer, and who brought it.
+#[derive(Debug)]
+pub(super) struct Brought {
+    /// Who is to have signed it, where that is known.
+    pub(super) from: Option<Did>,
+    pub(super) offer: Offer,
+    pub(super) source: Source,
+}
+
+/// A link that waits for the end of who dialled.
+#[derive(Debug)]
+pub(super) struct Made {
+    pub(super) link: usize,
+    pub(super) mark: Mark,
+    pub(super) answer: Signed,
+}
+
+/// An answer, and which offer it is to.
+#[derive(Debug)]
+pub(super) struct Signed {
+    pub(super) offer: OfferDigest,
+    pub(super) answer: Answer,
+}
 
 impl World<'_> {
-    /// Chooses whom a node keeps a link to: the two after it, and one at random.
+    /// Chooses whom a node is configured with, and so keeps a link to. In a mesh the two after it,
+    /// and one at random; on a ring those who invited it: two at random of those before it.
     pub(super) fn want(&mut self, node: usize) {
         let count = self.nodes.len();
-        let drawn = self.chance.below(count.try_into().unwrap_or(1));
-        let drawn = usize::try_from(drawn).unwrap_or_default();
-        let mut wanted = vec![(node + 1) % count, (node + 2) % count, drawn];
+        let mut wanted = match self.config.topology {
+            Topology::Mesh => vec![(node + 1) % count, (node + 2) % count, self.any_of(count)],
+            Topology::Ring if node == 0 => vec![1],
+            Topology::Ring => vec![self.any_of(node), self.any_of(node)],
+        };
         wanted.retain(|&to| to != node);
         if let Some(state) = self.nodes.get_mut(node) {
             state.wanted = wanted
@@ -148,73 +181,111 @@ impl World<'_> {
             offer,
         } = offered;
         let back_ms = self.net.latency_ms(from.node, to);
-        match self.answer(from, to, offer) {
-            Some(answered) => {
+        let address = u32::try_from(from.node).unwrap_or_default().to_be_bytes();
+        let brought = Brought {
+            from: None,
+            offer,
+            source: Source::V4(address),
+        };
+        match self.answer(to, brought) {
+            Ok(Made { link, mark, answer }) => {
                 let lost = self.net.blocked(to, from.node, self.now_ms).is_some();
                 if lost {
                     return self.after(SIGNAL_DEADLINE_MS, Event::DialFails(from, id, to));
                 }
-                let answered = Answered { id, ..answered };
+                let digest = answer.offer;
+                let answered = Answered {
+                    to: from,
+                    from: to,
+                    id,
+                    link,
+                    mark,
+                    digest,
+                    answer: answer.answer,
+                };
                 self.after(back_ms, Event::Answered(Box::new(answered)));
             }
-            None => self.after(back_ms, Event::DialFails(from, id, to)),
+            Err(_) => self.after(back_ms, Event::DialFails(from, id, to)),
         }
     }
 
-    fn answer(&mut self, from: Life, to: usize, offer: Offer) -> Option<Answered> {
+    /// As a node answers an offer, whichever way it came. A link is made that is open at this end.
+    ///
+    /// # Errors
+    /// The code of what refuses it; nothing of the offer is kept but that it came.
+    pub(super) fn answer(&mut self, to: usize, brought: Brought) -> Result<Made, &'static str> {
+        let Brought {
+            from,
+            offer,
+            source,
+        } = brought;
         let now = self.now_at(to);
         let context = VerifyContext {
             network: NETWORK,
             now_ms: now.wall_ms,
         };
         let nonce = *seed_of(&mut self.chance);
-        let sdp = format!("simulated answer {}", self.chance.next_u64());
         let jitter = self.chance.next_u64();
         let link = self.next_link;
-        let running = self.running(to)?;
-        let offer = offer.verify(&context).ok()?;
-        let address = u32::try_from(from.node).ok()?.to_be_bytes();
-        let source = Source::V4(address);
-        let id = running.registry.begin(Direction::Inbound(source)).ok()?;
-        let mark = Mark {
-            offerer: offer.signer(),
-            issued_ms: offer.life().issued_ms,
-            nonce: *offer.nonce(),
-        };
-        let peer = offer.signer();
+        // Whoever answers names its end of the connection, as a description does.
+        let sdp = format!("{ANSWER_SDP}{link}");
+        let by_ring = from.is_some();
+        let running = self.running(to).ok_or(GONE)?;
+        let begun = running.registry.begin(Direction::Inbound(source));
+        let id = begun.map_err(|error| error.code())?;
         let admitted = (|| {
-            running.registry.may_admit(id, peer, mark).ok()?;
-            running.guard.admit(&offer, source, now.wall_ms).ok()?;
-            running.registry.admit(id, peer, mark).ok()?;
-            let lifetime = lifetime(now.wall_ms);
-            Answer::sign(offer.digest(), sdp, nonce, lifetime, &running.signer).ok()
+            let offer = offer.verify(&context)?;
+            let peer = offer.signer();
+            if let Some(wanted) = from.filter(|&wanted| wanted != peer) {
+                let found = peer;
+                return Err(LinkError::OtherSigner { wanted, found });
+            }
+            let mark = Mark {
+                offerer: peer,
+                issued_ms: offer.life().issued_ms,
+                nonce: *offer.nonce(),
+            };
+            running.registry.may_admit(id, peer, mark)?;
+            running.guard.admit(&offer, source, now.wall_ms)?;
+            running.registry.admit(id, peer, mark)?;
+            let (digest, lifetime) = (offer.digest(), lifetime(now.wall_ms));
+            let answer = Answer::sign(digest, sdp, nonce, lifetime, &running.signer)?;
+            Ok((
+                peer,
+                mark,
+                Signed {
+                    offer: digest,
+                    answer,
+                },
+            ))
         })();
-        let Some(answer) = admitted else {
-            running.registry.remove(id);
-            self.heed_registry(to);
-            return None;
+        let far = admitted
+            .as_ref()
+            .ok()
+            .and_then(|(peer, ..)| self.by_did.get(peer));
+        let (far, (peer, mark, answer)) = match (far.copied(), admitted) {
+            (Some(far), Ok(admitted)) => (far, admitted),
+            (_, refused) => {
+                if let Some(running) = self.running(to) {
+                    running.registry.remove(id);
+                }
+                self.heed_registry(to);
+                return Err(refused.err().map_or(GONE, |error| error.code()));
+            }
         };
+        self.heed_registry(to);
         self.next_link += 1;
         let end = End::new(id, jitter, now.steady_ms);
-        self.links.insert(
-            link,
-            SimLink {
-                ends: [None, Some(end)],
-                ways: Default::default(),
-                nodes: [from.node, to],
-            },
-        );
+        let state = SimLink {
+            ends: [None, Some(end)],
+            ways: Default::default(),
+            nodes: [far, to],
+            by_ring,
+        };
+        self.links.insert(link, state);
         self.attach((link, 1), to, id, peer);
         self.open_channels((link, 1));
-        Some(Answered {
-            to: from,
-            from: to,
-            id,
-            link,
-            mark,
-            digest: offer.digest(),
-            answer,
-        })
+        Ok(Made { link, mark, answer })
     }
 
     /// An answer is judged: the link begins.
@@ -228,31 +299,46 @@ impl World<'_> {
             digest,
             answer,
         } = answered;
-        let now = self.now_at(to.node);
         let context = VerifyContext {
             network: NETWORK,
-            now_ms: now.wall_ms,
+            now_ms: self.now_at(to.node).wall_ms,
         };
-        let jitter = self.chance.next_u64();
         let Some(running) = self.living(to) else {
             return;
         };
-        let issued_ms = answer.life().issued_ms;
-        let peer = answer.verify(digest, &context).ok().map(|it| it.signer());
-        let peer = peer.filter(|&peer| running.registry.admit(id, peer, mark).is_ok());
+        let answer = answer.verify(digest, &context).ok();
+        let admitted = answer.filter(|answer| {
+            let peer = answer.signer();
+            running.registry.admit(id, peer, mark).is_ok()
+        });
         self.heed_registry(to.node);
-        let state = self.links.get_mut(&link);
-        let Some((peer, state)) = peer.zip(state) else {
-            return self.dial_fails(to, id, from);
-        };
-        let mut end = End::new(id, jitter, now.steady_ms);
-        end.witness = Some((issued_ms, now.steady_ms));
-        state.ends = [Some(end), state.ends.get_mut(1).and_then(Option::take)];
-        self.attach((link, 0), to.node, id, peer);
-        self.open_channels((link, 0));
+        let opened = admitted.is_some_and(|answer| self.begin_link(to.node, id, link, &answer));
+        if !opened {
+            self.dial_fails(to, id, from);
+        }
     }
 
-    fn attach(&mut self, at: EndId, node: usize, id: LinkId, peer: overlane_core::Did) {
+    /// The end of who dialled; `false` if the other one is gone.
+    pub(super) fn begin_link(
+        &mut self,
+        node: usize,
+        id: LinkId,
+        link: usize,
+        answer: &Verified<Answer>,
+    ) -> bool {
+        let (now, jitter) = (self.now_at(node), self.chance.next_u64());
+        let Some(state) = self.links.get_mut(&link).filter(|it| it.node(0) == node) else {
+            return false;
+        };
+        let mut end = End::new(id, jitter, now.steady_ms);
+        end.witness = Some((answer.life().issued_ms, now.steady_ms));
+        state.ends = [Some(end), state.ends.get_mut(1).and_then(Option::take)];
+        self.attach((link, 0), node, id, answer.signer());
+        self.open_channels((link, 0));
+        true
+    }
+
+    fn attach(&mut self, at: EndId, node: usize, id: LinkId, peer: Did) {
         let Some(running) = self.running(node) else {
             return;
         };
@@ -278,7 +364,7 @@ impl World<'_> {
     }
 }
 
-fn lifetime(issued_ms: u64) -> Lifetime {
+pub(super) fn lifetime(issued_ms: u64) -> Lifetime {
     Lifetime {
         issued_ms,
         ttl_ms: SIGNAL_TTL_DEFAULT_MS,

@@ -1,11 +1,11 @@
 //! Drives the peers: every event goes in, every effect is done. The simulated twin of
 //! `runtime::driver`.
 
-use overlane_core::transaction::Payload;
+use overlane_core::transaction::{Payload, RelayFields};
 use overlane_core::{Class, Coded};
 
 use super::check::{Seen, Signed};
-use super::config::Broken;
+use super::names::Broken;
 use super::node::Asked;
 use super::world::{Event, Life, World};
 use crate::link::{DownReason, LinkId};
@@ -21,11 +21,15 @@ impl World<'_> {
         while let Some(effect) = self.running(node).and_then(|it| it.peer.poll_effect()) {
             self.do_effect(node, effect);
         }
+        self.look_at_neighbours(node);
         self.schedule_node(node);
     }
 
     fn do_effect(&mut self, node: usize, effect: Effect) {
         let life = self.life(node);
+        let Some(effect) = self.did_for_ring(node, effect) else {
+            return;
+        };
         match effect {
             Effect::Send { link, class, frame } => self.place(node, link, class, frame),
             Effect::Verify { ticket, job } => {
@@ -63,27 +67,21 @@ impl World<'_> {
             } => self.dispatch(node, place, class, &delivery),
             Effect::Taken { link, class } => {
                 let lost = self.is_broken(Broken::LostCredit) && self.permille(500);
-                let end = self
-                    .running(node)
-                    .and_then(|it| it.links.get(&link).copied());
-                if let (false, Some(end)) = (lost, end) {
-                    let steady_ms = self.now_at(node).steady_ms;
-                    if let Some(end) = self.end(end) {
-                        end.session.taken(class, steady_ms);
-                    }
-                    self.dirty_ends.insert(end);
+                if !lost && !self.withhold(node, link, class) {
+                    self.taken(node, link, class);
                 }
             }
             Effect::Close { link } => self.end_link(node, link),
             Effect::Cut { link, code } => {
-                if let Some(running) = self.running(node) {
+                *self.counts.cut.entry(code).or_default() += 1;
+                let end = self.running(node).and_then(|running| {
                     running.registry.cut(link, DownReason::Payload { code });
-                }
+                    running.links.get(&link).copied()
+                });
                 self.heed_registry(node);
-                let words = code;
-                self.see(&Seen::PeerBlamed { node, words });
+                self.blamed(node, end, code);
             }
-            // No simulated node has joined a ring or holds references, so none asks for anything
+            // What a ring asks for is done; no simulated node holds references, so none asks for anything
             // of theirs.
             Effect::Connect { .. }
             | Effect::Offered { .. }
@@ -99,6 +97,20 @@ impl World<'_> {
         }
     }
 
+    /// A frame of a lane was taken: its credit goes back.
+    pub(super) fn taken(&mut self, node: usize, link: LinkId, class: Class) {
+        let steady_ms = self.now_at(node).steady_ms;
+        let at = self
+            .running(node)
+            .and_then(|it| it.links.get(&link).copied());
+        if let Some(at) = at {
+            if let Some(end) = self.end(at) {
+                end.session.taken(class, steady_ms);
+            }
+            self.dirty_ends.insert(at);
+        }
+    }
+
     fn end_link(&mut self, node: usize, link: LinkId) {
         let reason = DownReason::ShuttingDown;
         if let Some(running) = self.running(node) {
@@ -110,7 +122,16 @@ impl World<'_> {
     /// A frame goes to its lane.
     fn place(&mut self, node: usize, link: LinkId, class: Class, frame: Vec<u8>) {
         let now = self.now_at(node);
-        let signed = signed(&frame);
+        let Some(frame) = self.twisted(node, frame) else {
+            // To its own code it is gone as it should be.
+            if let Some(running) = self.running(node) {
+                running
+                    .peer
+                    .handle_lane(link, class, LaneAnswer::Placed, now);
+            }
+            return;
+        };
+        let seen = seen(&frame);
         let at = self
             .running(node)
             .and_then(|it| it.links.get(&link).copied());
@@ -122,17 +143,20 @@ impl World<'_> {
                 Err(_) => LaneAnswer::Gone,
             },
         };
-        if let (LaneAnswer::Placed, Some(at), Some(signed)) = (answer, at, signed) {
-            let again = !self.wired.insert(signed.digest);
+        if let (LaneAnswer::Placed, Some(at), Some((signed, relay))) = (answer, at, seen) {
             if self.is_broken(Broken::OpenWindow) {
                 self.named
                     .insert((signed.stream, signed.sequence), signed.digest);
             }
             let link = at.0;
+            if self.by_did.get(&signed.stream.origin) != Some(&node) {
+                self.counts.forwarded += 1;
+            }
             self.see(&Seen::OnTheWire {
                 signed,
                 link,
-                again,
+                node,
+                relay,
             });
             self.dirty_ends.insert(at);
         }
@@ -220,6 +244,9 @@ impl World<'_> {
     }
 
     fn told(&mut self, node: usize, event: Told) {
+        if let Told::Unreachable { why, .. } = &event {
+            *self.counts.unreachable.entry(why.code()).or_default() += 1;
+        }
         match event {
             Told::LinkUp { peer, .. } => {
                 self.counts.links_up += 1;
@@ -251,15 +278,24 @@ impl World<'_> {
                     .note(self.now_ms, &[b"refused", &number, code.as_bytes()], || {
                         format!("node {node} refused a frame of {peer}: {refusal}")
                     });
-                let seen = Seen::Refused {
-                    node,
-                    peer,
-                    class,
-                    refusal: &refusal,
-                    wrong_clock: self.clocks_were_wrong(),
-                    store_failed: self.nodes.get(node).is_some_and(|it| it.store_failed),
-                };
-                self.checks.see(self.now_ms, &seen);
+                if !self.is_of_hostile(node, peer, &refusal) {
+                    let state = self.nodes.get(node);
+                    let ring = state.and_then(|it| it.running.as_ref()?.peer.ring());
+                    let gave_up = ring.map_or(0, |ring| {
+                        ring.counters().unanswered + ring.counters().late_answers
+                    });
+                    let seen = Seen::Refused {
+                        node,
+                        peer,
+                        class,
+                        refusal: &refusal,
+                        wrong_clock: self.clocks_were_wrong(),
+                        store_failed: state.is_some_and(|it| it.store_failed),
+                        earlier_life: state.is_some_and(|it| it.life > 1),
+                        gave_up: usize::try_from(gave_up).unwrap_or(usize::MAX),
+                    };
+                    self.checks.see(self.now_ms, &seen);
+                }
                 self.maybe_open_window(node, &refusal);
             }
             Told::StoreFailed { error } => {
@@ -414,14 +450,22 @@ impl World<'_> {
 
 /// What the bytes of a payload frame say they are.
 pub(super) fn signed(frame: &[u8]) -> Option<Signed> {
-    let transaction = Payload::from_frame(frame).ok()?.into_transaction();
+    seen(frame).map(|(signed, _)| signed)
+}
+
+/// The same, and how they travel.
+fn seen(frame: &[u8]) -> Option<(Signed, RelayFields)> {
+    let payload = Payload::from_frame(frame).ok()?;
+    let relay = *payload.relay();
+    let transaction = payload.into_transaction();
     let (stream, digest) = transaction.claims().ok()?;
     let sequence = transaction.sequence();
-    Some(Signed {
+    let signed = Signed {
         stream,
         sequence,
         digest,
-    })
+    };
+    Some((signed, relay))
 }
 
 /// A peer that is settled has nothing on its way.

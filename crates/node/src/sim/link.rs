@@ -17,8 +17,10 @@ pub(super) struct SimLink {
     pub(super) ends: [Option<End>; 2],
     /// What is under way from each side.
     pub(super) ways: [PerLane<Channel>; 2],
-    /// The nodes at its ends.
+    /// The nodes at its ends; the first dialled.
     pub(super) nodes: [usize; 2],
+    /// The offer came by way of the ring.
+    pub(super) by_ring: bool,
 }
 
 /// One end of a link.

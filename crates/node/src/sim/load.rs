@@ -5,7 +5,7 @@ use overlane_core::wire::cbor::to_vec;
 use overlane_core::{Class, Did, TxId};
 
 use super::check::Seen;
-use super::config::Fault;
+use super::names::{Fault, Topology};
 use super::node::Asked;
 use super::report::Phase;
 use super::world::{Event, World};
@@ -20,6 +20,9 @@ const AGAIN_WITHIN_MS: u64 = 120_000;
 /// Messages to one destination that an application may offer again once its link is back.
 const RECENT_MAX: usize = 12;
 
+/// Nodes anywhere on the ring that each node sends to once everything is healed.
+const PROBES: usize = 4;
+
 /// How long applications go on sending once everything is healed.
 const LOAD_AFTER_MS: u64 = 20_000;
 
@@ -33,21 +36,28 @@ impl World<'_> {
         }
     }
 
-    /// The node's application sends a burst to one of the nodes it is linked to.
+    /// Whom an application sends to: any other node on a ring, one that it is linked to in a mesh.
+    fn destination(&mut self, node: usize) -> Option<Did> {
+        let state = self.nodes.get(node)?;
+        let own = state.did;
+        let candidates: Vec<Did> = match self.config.topology {
+            Topology::Mesh => state.linked().into_iter().collect(),
+            Topology::Ring => self.nodes.iter().map(|it| it.did).collect(),
+        };
+        let drawn = self.any_of(candidates.len());
+        candidates.get(drawn).copied().filter(|&to| to != own)
+    }
+
+    /// The node's application sends a burst to another.
     pub(super) fn load(&mut self, node: usize) {
         let rests_ms = self.healed_ms.map(|healed_ms| healed_ms + LOAD_AFTER_MS);
         if rests_ms.is_some_and(|rests_ms| self.now_ms > rests_ms) {
             return;
         }
         self.load_later(node);
-        let linked: Vec<Did> = self
-            .nodes
-            .get(node)
-            .map(|it| it.linked().into_iter().collect())
-            .unwrap_or_default();
-        let drawn = self.chance.below(linked.len().try_into().unwrap_or(0));
-        let drawn = usize::try_from(drawn).unwrap_or_default();
-        let Some(&to) = linked.get(drawn) else { return };
+        let Some(to) = self.destination(node) else {
+            return;
+        };
         let class = self.class();
         let count = match self.chance.below(100) {
             0..70 => 1,
@@ -65,11 +75,15 @@ impl World<'_> {
         }
     }
 
-    /// Every node sends on every class of every link.
+    /// Every node sends on every class of every link, and on a ring to some nodes wherever they are.
     pub(super) fn probe(&mut self) {
         for node in 0..self.nodes.len() {
             let linked = self.nodes.get(node).map(|it| it.linked());
-            for to in linked.unwrap_or_default() {
+            let mut to: Vec<Did> = linked.unwrap_or_default().into_iter().collect();
+            if self.config.topology == Topology::Ring {
+                to.extend((0..PROBES).filter_map(|_| self.destination(node)));
+            }
+            for to in to {
                 for class in Class::ALL {
                     for _ in 0..3 {
                         self.send(node, to, class, 64);
@@ -80,6 +94,16 @@ impl World<'_> {
     }
 
     fn send(&mut self, from: usize, to: Did, class: Class, size_bytes: u64) {
+        let Some(node) = self.nodes.get_mut(from).filter(|it| it.running.is_some()) else {
+            return;
+        };
+        node.next_number += 1;
+        if let Some(data) = data(class, node.next_number, size_bytes) {
+            self.send_data(from, to, data);
+        }
+    }
+
+    pub(super) fn send_data(&mut self, from: usize, to: Did, data: Data) {
         let Some(&number) = self.by_did.get(&to) else {
             return;
         };
@@ -89,10 +113,6 @@ impl World<'_> {
             return;
         };
         let Some(running) = node.running.as_mut().filter(|it| !it.leaving) else {
-            return;
-        };
-        node.next_number += 1;
-        let Some(data) = data(class, node.next_number, size_bytes) else {
             return;
         };
         running.next_send += 1;

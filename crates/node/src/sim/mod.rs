@@ -19,14 +19,19 @@ mod channel;
 mod check;
 mod clock;
 mod config;
+mod courier;
 mod dial;
 mod drive;
+mod hostile;
 mod link;
+mod lives;
 mod load;
+mod names;
 mod net;
 mod node;
 mod queue;
 mod report;
+mod ring;
 mod store;
 mod trace;
 mod weather;
@@ -34,11 +39,15 @@ mod world;
 
 pub use check::{VIOLATIONS_KEPT_MAX, Violation};
 pub use config::{
-    Broken, ConfigError, Fault, Faults, MESSAGES_PER_MINUTE_MAX, MINUTES_MAX, NODES_MAX, SimConfig,
-    UnknownBroken, UnknownFault,
+    ConfigError, HOSTILE_ONE_IN, MESSAGES_PER_MINUTE_MAX, MINUTES_MAX, NODES_MAX, SimConfig,
+};
+pub use names::{
+    Act, Acts, Broken, Chosen, Fault, Faults, Named, Topology, UnknownAct, UnknownBroken,
+    UnknownFault, UnknownTopology,
 };
 pub use report::{Counts, Minute, Phase, Report};
 
+use overlane_core::ring::with_mutant;
 use trace::Trace;
 use world::World;
 
@@ -79,7 +88,12 @@ impl<'t> Sim<'t> {
 
     /// Runs it to its end; `minute` is told of each simulated minute.
     pub fn run(mut self, mut minute: impl FnMut(&Minute)) -> Report {
-        self.world.run(&mut |world| minute(&world.minute()));
+        let broken = self.world.config.broken.and_then(Broken::of_ring);
+        let mut run = || self.world.run(&mut |world| minute(&world.minute()));
+        match broken {
+            Some(mutant) => with_mutant(mutant, run),
+            None => run(),
+        }
         self.world.report()
     }
 }

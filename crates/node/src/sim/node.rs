@@ -17,11 +17,12 @@ use overlane_storage_native::disk::Seeded;
 use zeroize::Zeroizing;
 
 use super::clock::{Clock, SLOWEST};
+use super::courier::RingDial;
 use super::store::SimStore;
 use crate::link::config::{HANDSHAKES_DEFAULT_MAX, PEERS_DEFAULT_MAX};
 use crate::link::registry::{Handle, Registry};
 use crate::link::{DownReason, LinkId};
-use crate::peer::{Peer, PlaceId, SendId, VerifyJob, VerifyTicket};
+use crate::peer::{AskId, Peer, PlaceId, SendId, VerifyJob, VerifyTicket};
 use crate::runtime::Backoff;
 
 /// The network of every simulation.
@@ -39,6 +40,8 @@ pub(super) struct SimNode {
     pub(super) life: u32,
     /// `None` while it is down.
     pub(super) running: Option<Running>,
+    /// When it went down last.
+    pub(super) down_since_ms: Option<u64>,
     /// The nodes it keeps a link to.
     pub(super) wanted: BTreeMap<usize, Wanted>,
     /// What its last life's store held when it started.
@@ -84,6 +87,12 @@ pub(super) struct Running {
     pub(super) leaving: bool,
     pub(super) next_send: u64,
     pub(super) asked: BTreeMap<SendId, Asked>,
+    /// Offers on their way by the ring.
+    pub(super) dials: BTreeMap<AskId, RingDial>,
+    pub(super) next_ask: u64,
+    /// Until when it takes nothing of what it is sent, as a hostile node, and what it so kept back.
+    pub(super) mute_until_ms: u64,
+    pub(super) withheld: Vec<(LinkId, Class)>,
     /// Ends of links whose session the registry ended.
     pub(super) ended: Ended,
 }
@@ -147,6 +156,7 @@ impl SimNode {
             store: SimStore::new(),
             life: 0,
             running: None,
+            down_since_ms: None,
             wanted: BTreeMap::new(),
             last_scan: None,
             idle_until_ms: 0,
@@ -162,18 +172,7 @@ impl SimNode {
     pub(super) fn start(&mut self, scan: Scan, at_ms: u64, chance: &mut Seeded) -> Option<()> {
         self.clock.started_ms = at_ms;
         let now = self.clock.now(at_ms);
-        let delegatee = Delegatee::from_seed(seed_of(chance));
-        let life = Life {
-            issued_ms: now.wall_ms,
-            ttl_ms: DELEGATION_TTL_DEFAULT_MS,
-        };
-        let context = VerifyContext {
-            network: NETWORK,
-            now_ms: now.wall_ms,
-        };
-        let delegation = Delegation::issue(&self.account, &delegatee, NETWORK, life).ok()?;
-        let delegation = delegation.verify(&context).ok()?;
-        let signer = Arc::new(Signer::new(delegatee, delegation).ok()?);
+        let signer = Arc::new(self.signer(now.wall_ms, chance)?);
         let peer = Peer::new(Arc::clone(&signer), Some(scan), now);
         self.life += 1;
         self.store_failed = false;
@@ -194,6 +193,10 @@ impl SimNode {
             leaving: false,
             next_send: 0,
             asked: BTreeMap::new(),
+            dials: BTreeMap::new(),
+            next_ask: 0,
+            mute_until_ms: 0,
+            withheld: Vec::new(),
             ended: Rc::default(),
         });
         Some(())
@@ -202,23 +205,23 @@ impl SimNode {
     /// Draws another delegatee, as a node does whose delegation is due.
     pub(super) fn rotate(&mut self, at_ms: u64, chance: &mut Seeded) -> Option<()> {
         let now_ms = self.clock.now(at_ms).wall_ms;
-        let running = self.running.as_mut()?;
-        if !crate::runtime::is_rotation_due(running.signer.delegation().life(), now_ms) {
+        let life = self.running.as_ref()?.signer.delegation().life();
+        if !crate::runtime::is_rotation_due(life, now_ms) {
             return None;
         }
-        let delegatee = Delegatee::from_seed(seed_of(chance));
-        let life = Life {
-            issued_ms: now_ms,
-            ttl_ms: DELEGATION_TTL_DEFAULT_MS,
-        };
-        let network = NETWORK;
-        let delegation = Delegation::issue(&self.account, &delegatee, network, life).ok()?;
-        let delegation = delegation.verify(&VerifyContext { network, now_ms }).ok()?;
-        running.signer = Arc::new(Signer::new(delegatee, delegation).ok()?);
+        let signer = Arc::new(self.signer(now_ms, chance)?);
+        let running = self.running.as_mut()?;
+        running.signer = signer;
         running
             .peer
             .rotate(Arc::clone(&running.signer))
             .then_some(())
+    }
+
+    /// Its account's signer under another delegatee.
+    pub(super) fn signer(&self, now_ms: u64, chance: &mut Seeded) -> Option<Signer> {
+        let delegatee = Delegatee::from_seed(seed_of(chance));
+        delegated(&self.account, delegatee, NETWORK, now_ms)
     }
 
     /// The nodes that it is linked to now.
@@ -227,6 +230,22 @@ impl SimNode {
         let links = running.flat_map(|running| running.peer.links());
         links.map(|(_, peer)| peer).collect()
     }
+}
+
+/// A signer for this account, from now on.
+pub(super) fn delegated(
+    account: &Account,
+    delegatee: Delegatee,
+    network: NetworkId,
+    now_ms: u64,
+) -> Option<Signer> {
+    let life = Life {
+        issued_ms: now_ms,
+        ttl_ms: DELEGATION_TTL_DEFAULT_MS,
+    };
+    let delegation = Delegation::issue(account, &delegatee, network, life).ok()?;
+    let delegation = delegation.verify(&VerifyContext { network, now_ms }).ok()?;
+    Signer::new(delegatee, delegation).ok()
 }
 
 /// Thirty-two drawn bytes.

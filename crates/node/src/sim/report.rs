@@ -44,6 +44,20 @@ pub struct Counts {
     pub refused: BTreeMap<&'static str, u64>,
     /// Sends refused, by code.
     pub sends_refused: BTreeMap<&'static str, u64>,
+    /// Messages of others that nodes passed on.
+    pub forwarded: u64,
+    /// Messages whose origin was told that they do not arrive, by code.
+    pub unreachable: BTreeMap<&'static str, u64>,
+    /// Offers of links that the ring brought, and that were answered.
+    pub offers_answered: u64,
+    /// The same, refused or without an answer, by code.
+    pub offers_failed: BTreeMap<&'static str, u64>,
+    /// Links that were cut at once for what their peer sent, by code.
+    pub cut: BTreeMap<&'static str, u64>,
+    /// What hostile nodes did.
+    pub hostile_acts: u64,
+    /// Times at which Zave's invariants were looked at.
+    pub rings_checked: u64,
     /// Starts of nodes.
     pub starts: u64,
     /// Nodes that stopped in order.

@@ -1,8 +1,7 @@
 //! What goes wrong, when, and how it heals.
 
-use super::config::{Broken, Fault};
 use super::drive::is_settled;
-use super::node::Running;
+use super::names::{Fault, Topology};
 use super::report::Phase;
 use super::world::{Event, Life, World};
 
@@ -19,8 +18,10 @@ const LOSS_EVERY_MS: u64 = 45_000;
 const PARTITION_EVERY_MS: u64 = 90_000;
 
 /// How long links may take to come back: the slowest redial, a peer that is found to be gone, and
-/// some handshakes.
-pub(super) const HEAL_WITHIN_MS: u64 = 9 * 60_000;
+/// some handshakes; on a ring, some rounds until rings that met are one, and the links of those who
+/// are neighbours only then.
+const HEAL_WITHIN_MS: u64 = 9 * 60_000;
+const RING_HEALS_WITHIN_MS: u64 = 18 * 60_000;
 /// How long what is sent then may take.
 pub(super) const DELIVER_WITHIN_MS: u64 = 90_000;
 
@@ -85,6 +86,9 @@ impl World<'_> {
 
     fn strike(&mut self, fault: Fault) {
         let node = self.any_node();
+        if !matches!(fault, Fault::Churn | Fault::Crash | Fault::Duplicate) {
+            self.ring_disturbed();
+        }
         match fault {
             Fault::Churn if self.permille(500) => self.leave(node),
             Fault::Churn => self.kill(node),
@@ -214,178 +218,16 @@ impl World<'_> {
         self.clocks_wrong
     }
 
-    // Nodes that stop and start.
-
-    pub(super) fn start(&mut self, number: usize) {
-        let torn = self.config.faults.has(Fault::Crash) && self.phase == Phase::Faults;
-        let torn = torn && self.permille(100);
-        let old_lease = self.is_broken(Broken::OldLease);
-        let now_ms = self.now_ms;
-        let Some(node) = self.nodes.get_mut(number).filter(|it| it.running.is_none()) else {
-            return;
-        };
-        if torn {
-            node.store.cut_while_opening(&mut self.chance);
-            self.counts.power_cuts += 1;
-            let wait_ms = self.between(500, 5_000);
-            return self.after(wait_ms, Event::Start(number));
-        }
-        let scan = match node.store.open() {
-            Ok(scan) => scan,
-            Err(error) => {
-                // A disk that fails is mended; one that does not must open.
-                if !node.store.heal() {
-                    let words = format!("node {number}: the store does not open: {error}");
-                    self.broke("a store opens after any crash", words);
-                    return;
-                }
-                let wait_ms = self.between(1_000, 5_000);
-                return self.after(wait_ms, Event::Start(number));
-            }
-        };
-        let kept = node.last_scan.replace(scan.clone());
-        let scan = kept.filter(|_| old_lease).unwrap_or(scan);
-        if node.start(scan, now_ms, &mut self.chance).is_none() {
-            return self.broke("a node starts", format!("node {number} does not"));
-        }
-        let unrestorable = node
-            .running
-            .as_ref()
-            .map_or(0, |it| it.peer.engine().unrestorable().len());
-        self.counts.starts += 1;
-        let bytes = number.to_be_bytes();
-        self.trace.note(now_ms, &[b"start", &bytes], || {
-            format!("node {number} starts")
-        });
-        if unrestorable > 0 {
-            let words = format!("node {number}: {unrestorable} records do not restore");
-            self.broke("a record survives any crash", words);
-        }
-        self.dirty_nodes.insert(number);
-        self.dial_all(number);
-    }
-
-    /// A node stops in order.
-    fn leave(&mut self, number: usize) {
-        let life = self.life(number);
-        let Some(running) = self.running(number).filter(|it| !it.leaving) else {
-            return;
-        };
-        running.leaving = true;
-        running.registry.shut_down();
-        self.heed_registry(number);
-        self.note_fault("leave", || format!("node {number} stops"));
-        self.after(100, Event::Stop(life));
-    }
-
-    /// A node that leaves ends once its links are down and its store has everything.
-    pub(super) fn stop(&mut self, life: Life) {
-        let Some(running) = self.living(life) else {
-            return;
-        };
-        let settled = is_settled(&running.peer, running.jobs.len());
-        if !running.links.is_empty() || !settled {
-            return self.after(100, Event::Stop(life));
-        }
-        self.counts.stops += 1;
-        if let Some(node) = self.nodes.get_mut(life.node) {
-            node.running = None;
-            node.store.close();
-        }
-        let away_ms = self.between(500, 60_000);
-        self.after(away_ms, Event::Start(life.node));
-    }
-
-    /// A process ends at once, and its system goes on.
-    fn kill(&mut self, number: usize) {
-        let handed = self.permille(500);
-        let Some(running) = self.end_process(number) else {
-            return;
-        };
-        self.counts.kills += 1;
-        self.note_fault("kill", || format!("node {number} is killed"));
-        let batch = running.writing.front().filter(|_| handed);
-        if let Some(node) = self.nodes.get_mut(number) {
-            node.store.kill(batch);
-        }
-        let away_ms = self.between(500, 60_000);
-        self.after(away_ms, Event::Start(number));
-    }
-
-    /// A node that is doomed starts to write: its power fails before that is done.
-    pub(super) fn maybe_cut_power(&mut self, life: Life, within_ms: u64) {
-        let doomed = self.nodes.get_mut(life.node).map(|it| &mut it.doomed);
-        if self.phase == Phase::Faults && doomed.is_some_and(std::mem::take) {
-            let wait_ms = self.between(0, within_ms);
-            self.after(wait_ms, Event::Weather(Weather::PowerCut(life)));
-        }
-    }
-
-    fn cut_power(&mut self, number: usize) {
-        let forgetful = self.is_broken(Broken::ForgetfulDisk);
-        let Some(running) = self.end_process(number) else {
-            return;
-        };
-        self.counts.power_cuts += 1;
-        self.note_fault("power", || format!("the power of node {number} fails"));
-        if let Some(node) = self.nodes.get_mut(number) {
-            match forgetful {
-                true => node.store.cut_with_a_forgetful_disk(),
-                false => node.store.cut(running.writing.front(), &mut self.chance),
-            }
-        }
-        let away_ms = self.between(500, 60_000);
-        self.after(away_ms, Event::Start(number));
-    }
-
-    /// The process is gone, and nobody says so to the other ends of its links.
-    fn end_process(&mut self, number: usize) -> Option<Running> {
-        let running = self.nodes.get_mut(number)?.running.take()?;
-        for &(link, side) in running.links.values() {
-            let Some(state) = self.links.get_mut(&link) else {
-                continue;
-            };
-            if let Some(end) = state.ends.get_mut(side) {
-                *end = None;
-            }
-            for class in overlane_core::Class::ALL {
-                state.channel(side, class).offered.clear();
-            }
-            if state.is_over() {
-                self.links.remove(&link);
-                continue;
-            }
-            let wait_ms = self.between(5_000, 15_000);
-            let words = "nothing came for too long";
-            self.after(wait_ms, Event::TransportOver((link, 1 - side), words));
-        }
-        Some(running)
-    }
-
-    /// A store failed: its node is started again some seconds later.
-    pub(super) fn mend_later(&mut self, life: Life) {
-        let wait_ms = self.between(2_000, 20_000);
-        self.after(wait_ms, Event::Weather(Weather::Mend(life)));
-    }
-
-    fn mend(&mut self, life: Life) {
-        if self.living(life).is_none() {
-            return;
-        }
-        self.end_process(life.node);
-        if let Some(node) = self.nodes.get_mut(life.node) {
-            node.store.heal();
-            node.store.kill(None);
-        }
-        self.after(500, Event::Start(life.node));
-    }
-
     // How it ends.
 
     fn heal(&mut self) {
         self.note_fault("heal", || "no fault comes any more".to_owned());
         self.phase = Phase::Healing;
+        self.ring_left_alone();
         self.net.heal();
+        for node in self.hostile.clone() {
+            self.unmute(self.life(node));
+        }
         let mut failed = Vec::new();
         for node in &mut self.nodes {
             let fired = node.store.heal();
@@ -422,7 +264,7 @@ impl World<'_> {
                     self.healed_ms = Some(self.now_ms);
                     self.checks.healed(self.now_ms);
                     self.probe();
-                } else if since_heal_ms > HEAL_WITHIN_MS {
+                } else if since_heal_ms > self.heals_within_ms() {
                     self.broke("healing", missing.join("; "));
                     self.phase = Phase::Over;
                 }
@@ -443,9 +285,16 @@ impl World<'_> {
         }
     }
 
-    /// Nodes that are down, and wanted links that are not up at both ends.
+    const fn heals_within_ms(&self) -> u64 {
+        match self.config.topology {
+            Topology::Mesh => HEAL_WITHIN_MS,
+            Topology::Ring => RING_HEALS_WITHIN_MS,
+        }
+    }
+
+    /// Nodes that are down, wanted links that are not up at both ends, and what the ring lacks.
     fn missing(&self) -> Vec<String> {
-        let mut missing = Vec::new();
+        let mut missing = self.ring_lacks();
         for node in &self.nodes {
             if node.running.is_none() {
                 missing.push(format!("node {} is down", node.number));
@@ -481,11 +330,10 @@ impl World<'_> {
     }
 
     fn any_node(&mut self) -> usize {
-        let nodes = u64::try_from(self.nodes.len()).unwrap_or(1);
-        usize::try_from(self.chance.below(nodes)).unwrap_or_default()
+        self.any_of(self.nodes.len())
     }
 
-    fn note_fault(&mut self, name: &'static str, words: impl FnOnce() -> String) {
+    pub(super) fn note_fault(&mut self, name: &'static str, words: impl FnOnce() -> String) {
         self.trace
             .note(self.now_ms, &[b"fault", name.as_bytes()], words);
     }

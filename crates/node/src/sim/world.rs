@@ -12,12 +12,15 @@ use overlane_core::{Class, Did, StreamKey, TransactionDigest};
 use overlane_storage_native::disk::Seeded;
 
 use super::check::{Checks, Seen, of_node, of_session};
-use super::config::{Broken, SimConfig};
+use super::config::SimConfig;
+use super::courier::Carried;
 use super::link::SimLink;
+use super::names::{Broken, Topology};
 use super::net::Net;
 use super::node::{EndId, Running, SimNode};
 use super::queue::Queue;
 use super::report::{Counts, Phase};
+use super::ring::RingWatch;
 use super::trace::Trace;
 use super::weather::Weather;
 use crate::link::LinkId;
@@ -58,6 +61,18 @@ pub(super) enum Event {
     Dial(Life, usize),
     /// A dial came to nothing.
     DialFails(Life, LinkId, usize),
+    /// A node makes an offer that the ring is to bring.
+    Connect(Life, Did),
+    /// A node looks at an offer that the ring brought.
+    Carried(Life, Box<Carried>),
+    /// A node whose offer crossed another looks for the link that stands, until then.
+    Crossed(Life, Did, u64),
+    /// A node that leaves ends its links.
+    EndLinks(Life),
+    /// A hostile node does something.
+    Act(usize),
+    /// A hostile node takes again what it is sent.
+    Unmute(Life),
     /// An offer arrives.
     Offered(Box<Offered>),
     /// An answer arrives.
@@ -108,7 +123,10 @@ pub(super) struct World<'t> {
     pub(super) links: BTreeMap<usize, SimLink>,
     pub(super) next_link: usize,
     pub(super) net: Net,
+    /// Nodes that are hostile while faults come.
+    pub(super) hostile: BTreeSet<usize>,
     pub(super) checks: Checks,
+    pub(super) ring_watch: RingWatch,
     pub(super) trace: Trace<'t>,
     pub(super) counts: Counts,
     pub(super) phase: Phase,
@@ -119,8 +137,6 @@ pub(super) struct World<'t> {
     pub(super) healed_after_ms: Option<u64>,
     /// What a mutant without a receiver window dispatches again.
     pub(super) named: BTreeMap<(StreamKey, u64), TransactionDigest>,
-    /// Messages that were on a link.
-    pub(super) wired: BTreeSet<TransactionDigest>,
     pub(super) dirty_nodes: BTreeSet<usize>,
     pub(super) dirty_ends: BTreeSet<EndId>,
     /// What a mutant holds back of a channel, and for how many messages more.
@@ -141,7 +157,9 @@ impl<'t> World<'t> {
             by_did,
             links: BTreeMap::new(),
             next_link: 0,
-            checks: Checks::new(),
+            checks: Checks::new(config.topology == Topology::Ring),
+            hostile: BTreeSet::new(),
+            ring_watch: RingWatch::default(),
             trace,
             counts: Counts::default(),
             phase: Phase::Faults,
@@ -149,7 +167,6 @@ impl<'t> World<'t> {
             healed_ms: None,
             healed_after_ms: None,
             named: BTreeMap::new(),
-            wired: BTreeSet::new(),
             dirty_nodes: BTreeSet::new(),
             dirty_ends: BTreeSet::new(),
             held_back: BTreeMap::new(),
@@ -185,6 +202,7 @@ impl<'t> World<'t> {
             self.load_later(number);
         }
         self.begin_weather();
+        self.begin_hostility();
         self.after(60_000, Event::Minute);
         self.after(LOOK_MS, Event::Look);
     }
@@ -203,6 +221,12 @@ impl<'t> World<'t> {
             Event::Stop(life) => self.stop(life),
             Event::Dial(life, to) => self.dial(life, to),
             Event::DialFails(life, id, to) => self.dial_fails(life, id, to),
+            Event::Connect(life, peer) => self.connect(life, peer),
+            Event::Carried(life, carried) => self.carried(life, *carried),
+            Event::Crossed(life, peer, until_ms) => self.crossed(life, peer, until_ms),
+            Event::EndLinks(life) => self.end_links(life),
+            Event::Act(node) => self.act(node),
+            Event::Unmute(life) => self.unmute(life),
             Event::Offered(offered) => self.offered(*offered),
             Event::Answered(answered) => self.answered(*answered),
             Event::Load(node) => self.load(node),
@@ -240,6 +264,12 @@ impl<'t> World<'t> {
     /// Whether a thing that happens `permille` times in a thousand does.
     pub(super) fn permille(&mut self, permille: u64) -> bool {
         self.chance.below(1_000) < permille
+    }
+
+    /// One of so many, drawn.
+    pub(super) fn any_of(&mut self, count: usize) -> usize {
+        let drawn = self.chance.below(count.try_into().unwrap_or(1).max(1));
+        usize::try_from(drawn).unwrap_or_default()
     }
 
     pub(super) fn is_broken(&self, broken: Broken) -> bool {
@@ -318,6 +348,7 @@ impl<'t> World<'t> {
             self.broke("bounds", words);
         }
         self.rotate();
+        self.look_at_ring();
         self.look_at_healing();
     }
 

@@ -1,13 +1,14 @@
 //! Places for links: who gets one, and who gives one up.
 //!
-//! Law (the topology comes first): a link that the ring needs, or that the user keeps, is never given up
-//! for another; some places are for such links alone, so that a crowd of others cannot keep a
-//! neighbour out. Each link that has a place holds the cleanest free connection slot of the replay engine.
+//! Law (the topology comes first): a link that the ring needs, at this end or as far as this node can tell at
+//! the other, or that the user keeps, is never given up for another; some places are for such links alone, so
+//! that a crowd of others cannot keep a neighbour out. The nearest before this node have it among their
+//! successors, and would be declined for ever by one whose places are taken. Each link that has a place holds the cleanest free connection slot of the replay engine.
 //! Source: protocol decision 7, seed 1 ("Receiver streams by connection slot"), failure story 24.
 
 use overlane_core::Did;
 use overlane_core::replay::Bound;
-use overlane_core::ring::bounds::CONNECTIONS_MAX;
+use overlane_core::ring::bounds::{CONNECTIONS_MAX, SUCCESSORS_KEPT};
 use overlane_core::ring::is_between;
 
 use super::super::{Effect, Peer};
@@ -21,6 +22,10 @@ pub const LINKS_DEFAULT_MAX: usize = PEERS_DEFAULT_MAX;
 /// Of them, places for links that the ring needs.
 pub const RING_RESERVE: usize = 8;
 
+const _: () = assert!(
+    RING_RESERVE >= 2 * SUCCESSORS_KEPT,
+    "a place for each that this node has among its successors, and for each that has it"
+);
 const _: () = assert!(RING_RESERVE < LINKS_DEFAULT_MAX && LINKS_DEFAULT_MAX <= CONNECTIONS_MAX);
 
 impl RingPart {
@@ -71,7 +76,7 @@ impl Peer {
         if linked.contains(&peer) || linked.len() < self.ring.places_for_anybody() {
             return true;
         }
-        self.is_needed(peer) || self.would_be_neighbour(peer)
+        self.is_needed(peer) || self.would_be_neighbour(peer) || self.is_shortly_before(peer)
     }
 
     /// A link to `newcomer` came up: where the places for anybody are passed, one that nobody needs is
@@ -80,7 +85,10 @@ impl Peer {
         if self.ring.linked.len() <= self.ring.places_for_anybody() {
             return;
         }
-        let spare = |peer: &Did| !self.is_needed(*peer) && !self.ring.pinned.contains(peer);
+        let spare = |peer: &Did| {
+            let needed = self.is_needed(*peer) || self.is_shortly_before(*peer);
+            !needed && !self.ring.pinned.contains(peer)
+        };
         let linked = self.links.iter().map(|(_, peer)| peer);
         let mut spare = linked.filter(spare).collect::<Vec<_>>();
         spare.sort_by_key(|peer| *peer == newcomer);
@@ -96,6 +104,14 @@ impl Peer {
     fn is_needed(&self, peer: Did) -> bool {
         let ring = self.ring.ring.as_ref();
         ring.is_some_and(|ring| ring.needs().contains(&peer))
+    }
+
+    /// Whether fewer linked peers than a node keeps successors lie between `peer` and this node: it has this
+    /// one among its successors, or will.
+    fn is_shortly_before(&self, peer: Did) -> bool {
+        let between = |of: &&Did| is_between(peer, **of, self.did);
+        self.ring.ring.is_some()
+            && self.ring.linked.iter().filter(between).count() < SUCCESSORS_KEPT
     }
 
     fn would_be_neighbour(&self, peer: Did) -> bool {

@@ -3,14 +3,18 @@
 //! simulation is honest.
 //!
 //! A message that is offered again may take another way, and come a window's worth before its turn:
-//! what it overtook so is stale, and that is no fault.
+//! what it overtook so is stale, and that is no fault. So may one whose route was another than those before
+//! it had; over one route nothing is overtaken.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use overlane_core::replay::WINDOW_SLOTS;
+use overlane_core::ring::RingRefusal;
+use overlane_core::ring::bounds::LATE_MAX;
 use overlane_core::transaction::VerifyError;
-use overlane_core::{Coded, StreamKey, TransactionDigest, replay};
+use overlane_core::{Class, Coded, StreamKey, TransactionDigest, replay};
 
+use super::order::Path;
 use super::{Checker, Seen};
 use crate::peer::Refusal;
 
@@ -18,9 +22,30 @@ use crate::peer::Refusal;
 pub(super) struct Honest {
     again: BTreeMap<StreamKey, BTreeSet<u64>>,
     signed: BTreeMap<TransactionDigest, (StreamKey, u64)>,
+    paths: BTreeMap<(StreamKey, u64), Path>,
+    arrived: BTreeSet<(StreamKey, u64)>,
+    /// Whether nodes pass messages on.
+    routes: bool,
+}
+
+/// What a node that refuses something has gone through.
+#[derive(Debug, Clone, Copy)]
+struct Circumstances {
+    wrong_clock: bool,
+    store_failed: bool,
+    earlier_life: bool,
+    gave_up: usize,
 }
 
 impl Honest {
+    /// `routes`: whether nodes pass messages on for others.
+    pub(super) fn new(routes: bool) -> Self {
+        Self {
+            routes,
+            ..Self::default()
+        }
+    }
+
     fn offered_once(&self, stream: StreamKey, sequence: u64) -> bool {
         let again = self.again.get(&stream);
         !again.is_some_and(|again| again.contains(&sequence))
@@ -31,10 +56,30 @@ impl Honest {
         let highest = self.again.get(&stream).and_then(BTreeSet::last);
         let window = u64::try_from(WINDOW_SLOTS).unwrap_or(u64::MAX);
         highest.is_some_and(|&highest| highest >= sequence.saturating_add(window))
+            || self.took_another_way(stream, sequence)
+    }
+
+    /// Whether a message of the stream that is a window above this sequence came by another way.
+    fn took_another_way(&self, stream: StreamKey, sequence: u64) -> bool {
+        let window = u64::try_from(WINDOW_SLOTS).unwrap_or(u64::MAX);
+        let own = self.paths.get(&(stream, sequence));
+        let from = sequence.saturating_add(window);
+        let all = (stream, from)..=(stream, u64::MAX);
+        if stream.class == Class::Control {
+            // What the ring says to itself arrives unseen.
+            return self.paths.range(all).any(|(_, path)| Some(path) != own);
+        }
+        self.arrived.range(all).any(|of| self.paths.get(of) != own)
     }
 
     /// Whether an honest network has no other way to come to this refusal.
-    fn is_wrong(&self, refusal: &Refusal, wrong_clock: bool, store_failed: bool) -> bool {
+    fn is_wrong(&self, refusal: &Refusal, at: Circumstances) -> bool {
+        let Circumstances {
+            wrong_clock,
+            store_failed,
+            earlier_life,
+            gave_up,
+        } = at;
         match refusal {
             Refusal::Replay(refusal) => match refusal {
                 replay::Refusal::Replay { stream, sequence } => {
@@ -49,11 +94,17 @@ impl Honest {
                 replay::Refusal::Expired { .. } => false,
                 _ => true,
             },
+            // A route may end, or be full, while the ring is not settled; what is sent after the healing
+            // must arrive. Who is in no ring gives a message to nobody but whom it is for.
+            Refusal::Route { .. } => !self.routes,
+            // A request that was given up long ago, or in an earlier life.
+            Refusal::Ring(RingRefusal::Unasked { .. }) => !earlier_life && gave_up <= LATE_MAX,
+            // What was sent in an earlier life, or reported by two who passed on a copy each.
+            Refusal::UnknownReport { .. } => !earlier_life && self.again.is_empty(),
             Refusal::Verify(VerifyError::Life { .. } | VerifyError::Delegation { .. }) => {
                 !wrong_clock
             }
-            // What a link that went brought whole, beyond what is kept of it. `Refusal::Route` is no
-            // exception: who is in no ring gives a message to nobody but whom it is for.
+            // What a link that went brought whole, beyond what is kept of it.
             Refusal::Orphaned => false,
             _ => true,
         }
@@ -67,13 +118,14 @@ impl Checker for Honest {
 
     fn see(&mut self, _: u64, seen: &Seen<'_>) -> Result<(), String> {
         match seen {
-            Seen::OnTheWire {
-                signed,
-                again: false,
-                ..
-            } => {
+            Seen::OnTheWire { signed, link, .. } => {
                 let named = (signed.stream, signed.sequence);
                 self.signed.insert(signed.digest, named);
+                let path = self.paths.entry(named).or_default();
+                *path = path.then(*link);
+            }
+            Seen::Dispatched { signed, .. } => {
+                self.arrived.insert((signed.stream, signed.sequence));
             }
             Seen::OfferedAgain(digest) => {
                 if let Some(&(stream, sequence)) = self.signed.get(digest) {
@@ -87,7 +139,18 @@ impl Checker for Honest {
                 refusal,
                 wrong_clock,
                 store_failed,
-            } if self.is_wrong(refusal, *wrong_clock, *store_failed) => {
+                earlier_life,
+                gave_up,
+            } => {
+                let at = Circumstances {
+                    wrong_clock: *wrong_clock,
+                    store_failed: *store_failed,
+                    earlier_life: *earlier_life,
+                    gave_up: *gave_up,
+                };
+                if !self.is_wrong(refusal, at) {
+                    return Ok(());
+                }
                 return Err(format!(
                     "node {node} refused a frame of {peer} on its {class} lane: {}: {refusal}",
                     refusal.code()

@@ -8,15 +8,19 @@ mod delivery;
 mod honest;
 mod once;
 mod order;
+mod ring;
+mod route;
 mod sequence;
 
 use std::collections::BTreeMap;
 
+use overlane_core::transaction::RelayFields;
 use overlane_core::{Class, Did, StreamKey, TransactionDigest};
 
 use crate::peer::Refusal;
 
 pub(super) use bounds::{of_node, of_session};
+pub(super) use ring::{Member, is_ideal, of_ring};
 
 /// Violations that are kept in words; all are counted.
 pub const VIOLATIONS_KEPT_MAX: usize = 32;
@@ -43,11 +47,12 @@ pub(super) struct Signed {
 /// What is seen from outside.
 #[derive(Debug)]
 pub(super) enum Seen<'a> {
-    /// A node put a message of its own on a link: the first time, or again.
+    /// A node put a message on a link: one of its own, or one that it passes on.
     OnTheWire {
         signed: Signed,
         link: usize,
-        again: bool,
+        node: usize,
+        relay: RelayFields,
     },
     /// Somebody is about to offer a message again.
     OfferedAgain(TransactionDigest),
@@ -56,7 +61,9 @@ pub(super) enum Seen<'a> {
     /// A node handed a message to its application.
     Dispatched { node: usize, signed: Signed },
     /// A node refused a frame. `wrong_clock` says whether its clock, or the clock of who signed
-    /// or carried it, was wrong by more than the allowed skew.
+    /// or carried it, was wrong by more than the allowed skew; `earlier_life` whether the node was
+    /// started before, and may have asked or sent then what it does not know now; `gave_up` how many
+    /// requests of its ring had no answer so far, or one too many.
     Refused {
         node: usize,
         peer: Did,
@@ -64,6 +71,8 @@ pub(super) enum Seen<'a> {
         refusal: &'a Refusal,
         wrong_clock: bool,
         store_failed: bool,
+        earlier_life: bool,
+        gave_up: usize,
     },
     /// A link was ended because its peer broke the link protocol, or the payload protocol.
     PeerBlamed { node: usize, words: &'a str },
@@ -102,13 +111,15 @@ pub(super) struct Checks {
 }
 
 impl Checks {
-    pub(super) fn new() -> Self {
+    /// `routes`: whether nodes pass messages on for others.
+    pub(super) fn new(routes: bool) -> Self {
         Self {
             checkers: vec![
                 Box::new(once::Once::default()),
                 Box::new(order::Order::default()),
-                Box::new(honest::Honest::default()),
+                Box::new(honest::Honest::new(routes)),
                 Box::new(sequence::Sequence::default()),
+                Box::new(route::Routes::default()),
             ],
             violations: 0,
             kept: Vec::new(),

@@ -1,5 +1,7 @@
-//! Law **order per class**: of the messages of one stream that took the same link and were offered
-//! once, the later one is never handed over first.
+//! Law **order per class**: of the messages of one stream that took the same links, hop by hop, and
+//! were offered once, the later one is never handed over first.
+//!
+//! Over other links a message may overtake another: a route changes when the ring does.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,10 +11,21 @@ use super::{Checker, Seen};
 
 #[derive(Default)]
 pub(super) struct Order {
-    /// Which link a message took.
-    took: BTreeMap<TransactionDigest, usize>,
+    /// Which links a message took.
+    took: BTreeMap<TransactionDigest, Path>,
     again: BTreeSet<TransactionDigest>,
-    last: BTreeMap<(StreamKey, usize), u64>,
+    last: BTreeMap<(StreamKey, Path), u64>,
+}
+
+/// The links of a way, told apart from any other's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub(super) struct Path(u64);
+
+impl Path {
+    pub(super) fn then(self, link: usize) -> Self {
+        let link = u64::try_from(link).unwrap_or(u64::MAX);
+        Self((self.0 ^ link.wrapping_add(1)).wrapping_mul(0x9e37_79b9_7f4a_7c15))
+    }
 }
 
 impl Checker for Order {
@@ -22,21 +35,19 @@ impl Checker for Order {
 
     fn see(&mut self, _: u64, seen: &Seen<'_>) -> Result<(), String> {
         match *seen {
-            Seen::OnTheWire {
-                signed,
-                link,
-                again: false,
-            } => {
-                self.took.insert(signed.digest, link);
+            Seen::OnTheWire { signed, link, .. } if !self.again.contains(&signed.digest) => {
+                let path = self.took.entry(signed.digest).or_default();
+                *path = path.then(link);
             }
             Seen::OfferedAgain(digest) => {
                 self.again.insert(digest);
+                self.took.remove(&digest);
             }
-            Seen::Dispatched { node, signed } if !self.again.contains(&signed.digest) => {
-                let Some(link) = self.took.remove(&signed.digest) else {
+            Seen::Dispatched { node, signed } => {
+                let Some(path) = self.took.remove(&signed.digest) else {
                     return Ok(());
                 };
-                let last = self.last.entry((signed.stream, link)).or_default();
+                let last = self.last.entry((signed.stream, path)).or_default();
                 if signed.sequence <= *last {
                     return Err(format!(
                         "node {node} was handed sequence {} of {} after {last}",
