@@ -68,7 +68,11 @@ impl Drop for Server {
 
 impl Server {
     pub(super) async fn new(manners: Manners) -> Self {
-        let socket = Arc::new(UdpSocket::bind("127.0.0.1:0").await.unwrap());
+        Self::at(UdpSocket::bind("127.0.0.1:0").await.unwrap(), manners)
+    }
+
+    fn at(socket: UdpSocket, manners: Manners) -> Self {
+        let socket = Arc::new(socket);
         let address = socket.local_addr().unwrap();
         let seen = Arc::new(Seen::default());
         let (count, allocations) = watch::channel(0);
@@ -219,7 +223,7 @@ impl Desk {
     }
 
     async fn allocate(&mut self, from: SocketAddr) -> SocketAddr {
-        let relay = Arc::new(UdpSocket::bind("127.0.0.1:0").await.unwrap());
+        let relay = Arc::new(UdpSocket::bind((from.ip(), 0)).await.unwrap());
         let address = relay.local_addr().unwrap();
         let (permitted, permits) = watch::channel(BTreeSet::new());
         let (heard, back) = (Arc::clone(&relay), Arc::clone(&self.socket));
@@ -355,6 +359,26 @@ async fn relayed_both_ways(server: &mut Server) -> (Node, Node) {
     }
     assert!(server.seen.relayed.load(Ordering::Relaxed) > 0);
     (a, b)
+}
+
+/// The crate sets the address of such a server without brackets, and asks for it so.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_turn_server_at_an_ipv6_address_relays() {
+    let here = IpAddr::from(std::net::Ipv6Addr::LOCALHOST);
+    let Ok(socket) = UdpSocket::bind((here, 0)).await else {
+        eprintln!("skipped: this machine has no IPv6");
+        return;
+    };
+    let mut server = Server::at(socket, Manners::default());
+    let mut config = asking(vec![server.turn(), server.stun()]);
+    config.connection.bind = here;
+    let (a, b) = tokio::join!(walled(1, config.clone()), walled(2, config));
+    let Pair { a, b, .. } = Pair::of(a, b).await;
+    server.holds(2).await;
+    for node in [&a, &b] {
+        assert_eq!(node.links.status()[0].path, Some(LinkPath::Relayed));
+        assert_eq!(state(node), [IceServerState::Works; 2]);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
