@@ -1,22 +1,30 @@
-//! What the crate's TURN client needs around it. Three of its habits are mended here:
+//! What the crate's TURN client needs around it. Four of its habits are mended here:
 //!
 //! * What a driver hands to its TURN client in one round leaves in its next, and nothing wakes the
-//!   driver for it: each relayed datagram waits for another to come, or for a timer, which is up to
-//!   a second, and no handshake lives through that. So a driver that worked goes round once more
-//!   before it sleeps ([`Rounds`]).
+//!   driver for it: each relayed datagram waits for another to come, or for a timer. A relayed link
+//!   takes 4 s longer to open for it, and each message waits. So a driver that worked goes round once
+//!   more before it sleeps ([`Rounds`]).
 //! * It binds a channel to each peer, and forgets it when its refresh meets a nonce that is no longer
 //!   fresh, as servers demand every ten minutes or so. What the server sends on that channel is then
 //!   thrown away. So no channel is bound ([`is_channel_bind`]): datagrams travel in indications, which
 //!   take 36 bytes more and need permissions only, and those are renewed well before they end.
 //! * It renews the allocation of a connection that took another way for as long as that lives, and
 //!   servers allow a user only so many. So such a one is let go ([`is_renewal`]).
+//! * It has a server try every address of the peer, also one that only the peer's own network knows.
+//!   coturn ends the whole allocation when its system says that nothing leads there. So a server outside
+//!   such a network is asked for no permission for one ([`asks_in_vain`]), and nothing is sent there.
 //!
 //! Source: RFC 8656, sections 9 (permissions), 11 (Send and Data), 12 (channels).
 
+use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+
+use rtc::stun::attributes::ATTR_XOR_PEER_ADDRESS;
+use rtc::stun::message::{Getter, Message};
+use rtc::turn::proto::peeraddr::PeerAddress;
 
 /// How often an allocation is renewed: often enough that one renewal may fail, as that with an old
 /// nonce does, and that a NAT on the way keeps its mapping.
@@ -28,6 +36,7 @@ pub(super) const RELAY_ACCEPTED_AFTER: Duration = Duration::from_millis(1_000);
 
 /// What requests begin with, and what their fifth to eighth byte is.
 const REFRESH: [u8; 2] = [0x00, 0x04];
+const CREATE_PERMISSION: [u8; 2] = [0x00, 0x08];
 const CHANNEL_BIND: [u8; 2] = [0x00, 0x09];
 const MAGIC_COOKIE: [u8; 4] = [0x21, 0x12, 0xa4, 0x42];
 
@@ -42,6 +51,35 @@ pub(super) fn is_channel_bind(datagram: &[u8]) -> bool {
 /// Whether a datagram to a TURN server asks for the allocation to live on.
 pub(super) fn is_renewal(datagram: &[u8]) -> bool {
     is_request(datagram, REFRESH) && datagram.get(20..28) != Some(&NO_LIFETIME)
+}
+
+/// Whether a datagram to `server` asks it for a permission that leads nowhere from there: for one
+/// address, of a network that the server is outside of. A request for more renews what was given.
+pub(super) fn asks_in_vain(datagram: &[u8], server: SocketAddr) -> bool {
+    if !is_request(datagram, CREATE_PERMISSION) || is_of_a_private_network(server.ip()) {
+        return false;
+    }
+    let mut request = Message::new();
+    request.raw = datagram.to_vec();
+    if request.decode().is_err() {
+        return false;
+    }
+    let attributes = request.attributes.0.iter();
+    let peers = attributes.filter(|it| it.typ == ATTR_XOR_PEER_ADDRESS);
+    let mut peer = PeerAddress::default();
+    peers.count() == 1 && peer.get_from(&request).is_ok() && is_of_a_private_network(peer.ip)
+}
+
+/// An address that means something in its own network alone.
+fn is_of_a_private_network(address: IpAddr) -> bool {
+    match address.to_canonical() {
+        IpAddr::V4(v4) => {
+            // Those of a carrier's NAT (RFC 6598) too.
+            let shared = matches!(v4.octets(), [100, 64..=127, ..]);
+            shared || v4.is_private() || v4.is_link_local() || v4.is_loopback()
+        }
+        IpAddr::V6(v6) => v6.is_unique_local() || v6.is_unicast_link_local() || v6.is_loopback(),
+    }
 }
 
 fn is_request(datagram: &[u8], kind: [u8; 2]) -> bool {
@@ -110,6 +148,8 @@ impl Rounds {
 
 #[cfg(test)]
 mod tests {
+    use rtc::stun::message::{CLASS_REQUEST, METHOD_CREATE_PERMISSION, MessageType, Setter};
+
     use super::*;
 
     #[test]
@@ -142,6 +182,41 @@ mod tests {
         assert!(is_renewal(&refresh(600)[..20]));
         assert!(!is_renewal(&refresh(0)));
         assert!(!is_renewal(&refresh(600)[..7]));
+    }
+
+    fn permission(peers: &[&str]) -> Vec<u8> {
+        let kind = MessageType::new(METHOD_CREATE_PERMISSION, CLASS_REQUEST);
+        let mut setters: Vec<Box<dyn Setter>> = vec![Box::new(kind)];
+        for peer in peers {
+            let (ip, port) = (peer.parse().unwrap(), 9);
+            setters.push(Box::new(PeerAddress { ip, port }));
+        }
+        let mut request = Message::new();
+        request.build(&setters).unwrap();
+        request.raw
+    }
+
+    #[test]
+    fn a_server_is_asked_for_no_address_of_a_network_that_it_is_outside_of() {
+        let outside = "198.51.100.1:3478".parse().unwrap();
+        let inside = "10.0.0.1:3478".parse().unwrap();
+        for private in [
+            "10.0.20.2",
+            "192.168.1.7",
+            "100.64.0.1",
+            "169.254.0.1",
+            "fd00::1",
+        ] {
+            assert!(asks_in_vain(&permission(&[private]), outside), "{private}");
+            assert!(!asks_in_vain(&permission(&[private]), inside), "{private}");
+        }
+        for public in ["198.51.100.20", "100.128.0.1", "2001:db8::1"] {
+            assert!(!asks_in_vain(&permission(&[public]), outside), "{public}");
+        }
+        // What renews permissions names all, also those that were never given.
+        let renewal = permission(&["10.0.20.2", "198.51.100.20"]);
+        assert!(!asks_in_vain(&renewal, outside));
+        assert!(!asks_in_vain(&permission(&["10.0.20.2"])[..19], outside));
     }
 
     /// How many of the sleeps that are asked for are slept.

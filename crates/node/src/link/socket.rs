@@ -28,7 +28,7 @@ use webrtc::runtime::{
 
 use super::count::{Counted, Held};
 use super::ice::{Gathering, RESOLVE_DEADLINE_MS};
-use super::relay::{Rounds, is_channel_bind, is_renewal};
+use super::relay::{Rounds, asks_in_vain, is_channel_bind, is_renewal};
 
 /// The receive buffer that every link socket asks for.
 pub const RECEIVE_BUFFER_WANTED_BYTES: usize = 4 * 1024 * 1024;
@@ -307,8 +307,12 @@ impl AsyncUdpSocket for LinkSocket {
         let gone = Poll::Ready(Ok(transmit.contents.len()));
         let to_server = self.gathering.is_server(transmit.destination);
         if to_server {
-            let renews_in_vain = !self.rounds.relays() && is_renewal(transmit.contents);
-            if renews_in_vain || is_channel_bind(transmit.contents) {
+            let request = transmit.contents;
+            let renews_in_vain = !self.rounds.relays() && is_renewal(request);
+            if renews_in_vain
+                || is_channel_bind(request)
+                || asks_in_vain(request, transmit.destination)
+            {
                 return gone;
             }
             self.rounds.sent();
