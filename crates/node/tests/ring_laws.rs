@@ -23,9 +23,8 @@ use overlane_core::transaction::{
 };
 use overlane_core::wire::bounds::DATA_MAX_BYTES;
 use overlane_core::{Class, Coded, Did, TransactionDigest, TxId};
-use overlane_node::Limits;
 use overlane_node::link::LinkId;
-use overlane_node::peer::{Ask, Event, OFFERS_MAX, RING_RESERVE};
+use overlane_node::peer::{Ask, Event, OFFERS_MAX};
 
 const MINUTE_MS: u64 = 60_000;
 
@@ -225,36 +224,6 @@ fn law_links_come_by_offers_that_others_carry() {
         .map(|node| node.ring.offers_answered)
         .sum();
     assert!(answered > 0);
-}
-
-#[test]
-fn law_a_node_of_few_places_links_to_all_that_have_it_among_their_successors() {
-    let mut mesh = Mesh::new(12, 11);
-    // Two places for anybody, which those that came first take.
-    let few = Limits {
-        links_max: RING_RESERVE + 2,
-        ..Limits::default()
-    };
-    for index in 0..12 {
-        mesh.peer(index).set_limits(&few);
-    }
-    for index in 1..12 {
-        mesh.link(index, (index + 1) % 12);
-        mesh.link(index, (index + 5) % 12);
-    }
-    mesh.join_ring();
-    settled(&mut mesh, 10 * MINUTE_MS, "few places");
-    mesh.run_for(10 * MINUTE_MS);
-    for index in 0..12 {
-        let members = mesh.peer(index).ring().unwrap().members();
-        for need in members.successors().to_vec() {
-            let other = mesh.nodes.iter().position(|node| node.did == need).unwrap();
-            assert!(
-                mesh.linked(index, other),
-                "{index} has {other} for a successor"
-            );
-        }
-    }
 }
 
 #[test]

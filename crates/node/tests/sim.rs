@@ -45,7 +45,9 @@ fn assert_kept(report: &Report) {
 #[test]
 fn law_a_seed_replays_exactly() {
     let hostile = SimConfig {
+        faults: Faults::none(),
         hostile: Act::ALL.iter().copied().collect(),
+        messages_per_minute: 10,
         ..ring(6, 1, 8)
     };
     for config in [config(8, 2, 7), hostile] {
