@@ -18,7 +18,7 @@ use crate::link::ice::{IceServer, IceServerError, IceServers};
 use crate::link::ports::Ports;
 use crate::link::transport::Connector;
 use crate::node::Node;
-use crate::runtime::{self, AnyStore, OpenGroups};
+use crate::runtime::{self, AnyStore, InboxStore, OpenGroups};
 
 /// Collects what a node is made of; [`spawn`](Self::spawn) starts it.
 #[must_use = "a builder does nothing until it is spawned"]
@@ -28,6 +28,8 @@ pub struct NodeBuilder {
     pub(crate) store: Option<Box<dyn RecordStore>>,
     pub(crate) refs_store: Option<Box<dyn AnyStore>>,
     pub(crate) groups: Option<OpenGroups>,
+    pub(crate) inbox_store: Option<InboxStore>,
+    pub(crate) inbox_mails: u64,
     pub(crate) listen: Option<SocketAddr>,
     pub(crate) peers: Vec<String>,
     pub(crate) delegation_ttl_ms: u64,
@@ -46,6 +48,8 @@ impl NodeBuilder {
             store: None,
             refs_store: None,
             groups: None,
+            inbox_store: None,
+            inbox_mails: overlane_relay::inbox::bounds::INBOX_MAILS,
             listen: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))),
             peers: Vec::new(),
             delegation_ttl_ms: overlane_core::identity::DELEGATION_TTL_DEFAULT_MS,
@@ -97,6 +101,20 @@ impl NodeBuilder {
     /// [`NoStore`](crate::groups::GroupsError::NoStore).
     pub fn logs_store<S: LogStore + Send + 'static>(mut self, store: S) -> Self {
         self.groups = Some(runtime::opens(store));
+        self
+    }
+
+    /// The store of mail: what this node holds for others who are away. There is no default: what is
+    /// held is promised. A node without it holds nothing, is held nothing for by its own word, and
+    /// refuses everything about mail with [`NoStore`](crate::inbox::InboxError::NoStore).
+    pub fn inbox_store<S: LogStore + Send + 'static>(mut self, store: S) -> Self {
+        self.inbox_store = Some(InboxStore::new(store));
+        self
+    }
+
+    /// How many mails this node holds in one inbox; 64 by default, 1,024 at most.
+    pub fn inbox_mails(mut self, mails: u64) -> Self {
+        self.inbox_mails = mails;
         self
     }
 

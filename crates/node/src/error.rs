@@ -42,6 +42,12 @@ pub enum NodeError {
         /// What it said.
         cause: String,
     },
+    /// The store of mail cannot be read.
+    #[error("the store of mail cannot be read: {cause}")]
+    InboxStore {
+        /// What it said.
+        cause: String,
+    },
     /// What the store of references holds are no references.
     #[error(transparent)]
     References(#[from] OpenError),
@@ -100,6 +106,7 @@ impl Coded for NodeError {
             Self::Listen { .. } => "node/listen",
             Self::Store(error) => error.code(),
             Self::ReferenceStore { .. } => "refs/store_unreadable",
+            Self::InboxStore { .. } => "inbox/store_unreadable",
             Self::References(error) => error.code(),
             Self::Groups(error) => error.code(),
             Self::Link(error) => error.code(),
@@ -121,7 +128,9 @@ impl Coded for NodeError {
             Self::Ring(error) => error.fault(),
             Self::References(error) => error.fault(),
             Self::Groups(error) => error.fault(),
-            Self::Broken | Self::ReferenceStore { .. } => Fault::StoreFailedClosed,
+            Self::Broken | Self::ReferenceStore { .. } | Self::InboxStore { .. } => {
+                Fault::StoreFailedClosed
+            }
             Self::NoAccount | Self::ListenInUse { .. } | Self::Listen { .. } => Fault::Usage,
             Self::Random { .. } | Self::Thread { .. } | Self::PeersFull => Fault::RefusedByBound,
             Self::Delegation { .. } | Self::Closed | Self::DelegatingFull { .. } => Fault::Usage,

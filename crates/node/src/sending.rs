@@ -195,7 +195,7 @@ impl Node {
         self.command(Command::Learn(Box::new(account))).await
     }
 
-    fn outgoing(
+    pub(crate) fn outgoing(
         &self,
         destination: Did,
         message: &Message<'_>,

@@ -44,7 +44,7 @@ fn explained() -> BTreeSet<String> {
 fn in_sources() -> BTreeSet<String> {
     let mut codes = BTreeSet::new();
     // Of `relay` what the node uses of it.
-    for used in ["refs", "log"] {
+    for used in ["refs", "log", "inbox"] {
         collect(&workspace().join("crates/relay/src").join(used), &mut codes);
     }
     for krate in ["core", "storage-native", "node"] {

@@ -45,7 +45,8 @@ fn cli_metrics_say_what_status_says() {
     let pair = Pair::linked();
     let keep = pair.here.dir.path().join("kept");
     let keep = keep.to_str().expect("a path");
-    pair.send(&["hello", "--keep", keep]);
+    // What asks whether it arrived would be a transaction of its own.
+    pair.send(&["hello", "--keep", keep, "--no-hold"]);
     pair.take();
     pair.here
         .overlane(["send", "--signed", keep, "--json"])

@@ -149,6 +149,7 @@ impl Sender {
             class: Default::default(),
             body: hex::encode(self.receipts.len().to_be_bytes()),
             plain: false,
+            hold: false,
             wait_ms: LINK_WAIT_MS,
         };
         let receipt = loop {

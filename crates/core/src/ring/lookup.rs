@@ -31,6 +31,8 @@ pub(super) enum Aim {
     Itself,
     /// A finger.
     Finger(u8),
+    /// The nodes behind a place, for this request of the node's user.
+    Chain(RequestId),
 }
 
 impl Ring {
@@ -138,6 +140,7 @@ impl Ring {
                 self.want_links(now_ms);
                 self.lookup_ended = true;
             }
+            Aim::Chain(user) => self.chain_found((user, lookup.place), from, owners, now_ms),
         }
         Ok(())
     }
@@ -159,11 +162,16 @@ impl Ring {
             self.note_found(after, lookup.contact);
             self.consider(after, now_ms);
         }
-        if node == self.own {
+        let goes_on = lookup.steps < LOOKUP_STEPS_MAX && !self.is_silent(node);
+        if let Aim::Chain(user) = lookup.aim
+            && (node == self.own || !goes_on)
+        {
+            self.chain_is_lost(user, node);
+        } else if node == self.own {
             // The ring leads back here: what this node has for its successor is what the ring has.
             self.checked_ms = Some(now_ms);
             self.lookup_ended = true;
-        } else if lookup.steps < LOOKUP_STEPS_MAX && !self.is_silent(node) {
+        } else if goes_on {
             let steps = lookup.steps + 1;
             let lookup = lookup.clone();
             if lookup.aim == Aim::Itself {
@@ -195,7 +203,7 @@ impl Ring {
         known.min_by_key(|&node| Distance::between(place, node))
     }
 
-    fn step(&mut self, to: Did, lookup: Lookup, now_ms: u64) {
+    pub(super) fn step(&mut self, to: Did, lookup: Lookup, now_ms: u64) {
         let id = self.requests.draw();
         let place = lookup.place;
         let message = RingMessage::Find { id, place };

@@ -6,7 +6,7 @@ use super::bounds::{FINGER_SLOTS, FOUND_BY_MAX, REQUEST_MS, STABILISE_QUICK_MS, 
 use super::chance::Chance;
 use super::error::{RingError, RingRefusal};
 use super::fingers::Fingers;
-use super::lookup::Lookup;
+use super::lookup::Aim;
 use super::members::Members;
 use super::message::{RequestId, RingMessage, WhyUnreachable};
 use super::requests::{Purpose, Request, Requests, RingAnswer};
@@ -500,7 +500,7 @@ impl Ring {
         });
     }
 
-    fn draw(&mut self) -> Result<RequestId, RingError> {
+    pub(super) fn draw(&mut self) -> Result<RequestId, RingError> {
         if self.requests.has_room() {
             return Ok(self.requests.draw());
         }
@@ -572,6 +572,10 @@ impl Ring {
                     self.neighbour_answered(from, predecessor, &successors, now_ms);
                 }
             }
+            (Purpose::Behind(behind), RingMessage::State { successors, .. }) => {
+                self.take_behind(from, behind, &successors)?;
+                self.requests.close(id);
+            }
             (Purpose::Lookup(lookup), RingMessage::Owner { owners, .. }) => {
                 self.owner_found(from, &lookup, &owners, now_ms)?;
                 self.requests.close(id);
@@ -641,7 +645,7 @@ impl Ring {
         self.ask(id, next, Purpose::Trace(trace), message, now_ms);
     }
 
-    fn done(&mut self, id: RequestId, result: Result<RingAnswer, RingError>) {
+    pub(super) fn done(&mut self, id: RequestId, result: Result<RingAnswer, RingError>) {
         self.requests.close(id);
         self.actions.push_back(RingAction::Done { id, result });
     }
@@ -659,7 +663,13 @@ impl Ring {
             Purpose::Refresh => self.successor_is_gone(to, now_ms),
             Purpose::Candidate => self.candidate_is_gone(to, now_ms),
             Purpose::Predecessor => self.predecessor_is_gone(to, now_ms),
-            Purpose::Lookup(Lookup { .. }) => self.note_silent(to, now_ms),
+            Purpose::Lookup(lookup) => {
+                self.note_silent(to, now_ms);
+                if let Aim::Chain(user) = lookup.aim {
+                    self.chain_is_lost(user, to);
+                }
+            }
+            Purpose::Behind(behind) => self.behind_is_silent(behind),
             Purpose::Trace(trace) => {
                 let path = trace.ends(PathEnd::Silent);
                 self.done(id, Ok(RingAnswer::Path(path)));

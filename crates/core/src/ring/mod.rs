@@ -12,6 +12,7 @@
 mod mutant;
 
 pub mod bounds;
+mod chain;
 mod chance;
 mod error;
 #[cfg(test)]
@@ -29,6 +30,7 @@ mod ticket;
 mod trace;
 mod wants;
 
+pub use chain::CHAIN_NAMED;
 pub use error::{RingError, RingRefusal};
 pub use fingers::Fingers;
 pub use machine::{Counters, Ring, RingAction, RingConfig};

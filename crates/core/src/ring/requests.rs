@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use super::bounds::{LATE_MAX, OWN_REQUESTS, REQUESTS_MAX};
+use super::chain::Behind;
 use super::lookup::Lookup;
 use super::message::{RequestId, RingMessage};
 use super::trace::{Path, Trace};
@@ -32,6 +33,8 @@ pub enum RingAnswer {
         /// Its contact card.
         card: Option<Vec<u8>>,
     },
+    /// The first nodes after a place, without the one at it.
+    Chain(Vec<Did>),
 }
 
 /// What a request is for.
@@ -45,6 +48,8 @@ pub(super) enum Purpose {
     Predecessor,
     /// A step of a lookup.
     Lookup(Lookup),
+    /// Who comes behind the last node found of a chain.
+    Behind(Behind),
     /// A step of a trace.
     Trace(Trace),
     /// The user's: a ping, an offer, a question for a key.

@@ -10,6 +10,7 @@ use overlane_core::{Coded, Did, Fault, NetworkId};
 use super::types::{Cause, Refusal};
 use crate::groups::{BadGroupTicket, GroupsError};
 use crate::home::HomeError;
+use crate::inbox::InboxError;
 use crate::refs::{BadTicket, ReferenceError};
 use crate::share::ShareError;
 use crate::{NodeError, SendError};
@@ -98,6 +99,9 @@ pub enum ApiError {
         /// The group's.
         found: NetworkId,
     },
+    /// Mail.
+    #[error(transparent)]
+    Inbox(#[from] InboxError),
     /// Text that is no ticket.
     #[error(transparent)]
     Ticket(#[from] BadTicket),
@@ -125,6 +129,7 @@ impl Coded for ApiError {
             Self::NoSuchGroup { .. } => "api/no_such_group",
             Self::NoKey { .. } => "api/no_key",
             Self::GroupOfOtherNetwork { .. } => "api/group_of_other_network",
+            Self::Inbox(error) => error.code(),
             Self::Ticket(_) => "refs/bad_ticket",
         }
     }
@@ -149,6 +154,7 @@ impl Coded for ApiError {
             Self::Reference(error) => error.fault(),
             Self::Share(error) => error.fault(),
             Self::Groups(error) => error.fault(),
+            Self::Inbox(error) => error.fault(),
         }
     }
 }

@@ -265,6 +265,18 @@ const FAMILIES: &[Family] = &[
         |sample| table(&sample.status.groups),
     ),
     gauge(
+        "mail_durable",
+        &[],
+        "Whether the store of mail takes writes: 1, or 0 once it failed",
+        |sample| one(f64::from(u8::from(sample.status.mail_failed.is_none()))),
+    ),
+    gauge(
+        "mail",
+        &["number"],
+        "What mail comes to, held here, held elsewhere and waiting, and counts of it since the start",
+        |sample| table(&sample.status.mail),
+    ),
+    gauge(
         "bound_limit",
         &["bound"],
         "A bound: of replay protection, or one that the configuration sets",

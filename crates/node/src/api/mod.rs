@@ -30,6 +30,9 @@
 //! | `POST /v1/groups/sync` with [`GroupRequest`] | [`SyncedReport`] |
 //! | `POST /v1/groups/plan` with [`GroupRequest`] | [`PlanReport`] |
 //! | `POST /v1/groups/leave` with [`GroupRequest`] | [`LeftReport`] |
+//! | `GET /v1/inbox`, `POST /v1/inbox/fetch` | [`InboxReport`] |
+//! | `POST /v1/inbox/take` with [`TakeMailRequest`] | [`TakenMessage`], opened |
+//! | `POST /v1/inbox/probe` | [`ProbeReport`] |
 //! | `POST /v1/take` with [`TakeRequest`] | [`TakenMessage`], once there is one |
 //!
 //! Everything else is answered with [`Refusal`]. The socket has mode 0600, and a process of
@@ -38,6 +41,7 @@
 mod client;
 mod error;
 mod groups;
+mod inbox;
 mod metrics;
 mod references;
 mod report;
@@ -54,6 +58,10 @@ pub use groups::{
     InviteGroupRequest, InvitedReport, JoinGroupRequest, LeftReport, PageReport, PlanReport,
     PostReport, PostRequest, PostedPost, PostedReport, ReadGroupRequest, RemoveGroupRequest,
     SyncedReport,
+};
+pub use inbox::{
+    ArrivedReport, HeldInboxReport, HeldReport, HoldReport, HolderReport, InboxReport, ProbeReport,
+    ProbedReport, TakeMailRequest, WaitingReport,
 };
 pub use metrics::{METRICS_CONTENT_TYPE, metrics_page, metrics_text};
 pub use references::{

@@ -15,6 +15,7 @@ use super::types::{
 use crate::link::LinkStatus;
 use crate::link::ice::{IceServerState, LinkPath};
 use crate::peer::Counters;
+use crate::peer::inbox::MailEvent;
 use crate::{Delivery, Event, NeighbourStatus, PeerState, PeerStatus, Role, Status, StoreStatus};
 use overlane_core::transaction::Message;
 
@@ -65,6 +66,8 @@ pub(super) fn status(
         references: BTreeMap::new(),
         groups_failed: None,
         groups: BTreeMap::new(),
+        mail_failed: None,
+        mail: BTreeMap::new(),
     }
 }
 
@@ -246,10 +249,40 @@ pub(super) fn event(event: &Event) -> EventLine {
             placed_bytes: *placed_bytes,
             total_bytes: *total_bytes,
         },
+        Event::Mail(event) => mail_event(event),
         Event::StoreFailed { error } => {
             let Cause { error, message } = Cause::of(error);
             EventLine::StoreFailed { error, message }
         }
+    }
+}
+
+fn mail_event(event: &MailEvent) -> EventLine {
+    match event {
+        MailEvent::Waits { origin, digest } => EventLine::MailWaits {
+            origin: origin.to_string(),
+            digest: digest.to_string(),
+        },
+        MailEvent::Lost {
+            origin,
+            digest,
+            code,
+        } => EventLine::MailLost {
+            origin: origin.to_string(),
+            digest: digest.to_string(),
+            error: (*code).to_owned(),
+        },
+        MailEvent::Ended {
+            destination,
+            digest,
+            kind,
+            by,
+        } => EventLine::MailEnded {
+            destination: destination.to_string(),
+            digest: digest.to_string(),
+            outcome: kind.word().to_owned(),
+            by: by.to_string(),
+        },
     }
 }
 

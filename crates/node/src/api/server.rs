@@ -29,7 +29,7 @@ use super::types::{
     BoundReport, BoundsReport, DestinationRequest, OfferAgainRequest, PeerChanged, PeerRequest,
     PeersReport, PingReport, RouteReport, SendReceipt, SendRequest, StatusReport, StoreReport,
 };
-use super::{groups, references, report, streams, upload};
+use super::{groups, inbox, references, report, streams, upload};
 use crate::home::{Home, peer_url};
 use crate::{Node, Receipt, Sealing};
 
@@ -167,6 +167,10 @@ fn router(daemon: Arc<Daemon>) -> Router {
         .route("/v1/groups/sync", post(groups::sync))
         .route("/v1/groups/plan", post(groups::plan))
         .route("/v1/groups/leave", post(groups::leave))
+        .route("/v1/inbox", get(inbox::show))
+        .route("/v1/inbox/fetch", post(inbox::fetch))
+        .route("/v1/inbox/take", post(inbox::take))
+        .route("/v1/inbox/probe", post(inbox::probe))
         .route("/v1/watch", get(streams::watch))
         .route("/v1/take", post(streams::take))
         .route("/v1/events", get(streams::events))
@@ -228,6 +232,12 @@ async fn send(State(daemon): Shared, asked: Asked<SendRequest>) -> Answer<SendRe
         },
     };
     daemon.wait_for(destination, asked.wait_ms).await;
+    if asked.hold && !asked.plain {
+        let sent = daemon.node.send_or_hold(destination, message).await?;
+        let arrived = Some(inbox::arrived(&sent.arrived));
+        let receipt = daemon.receipt(sent.receipt);
+        return Ok(Json(SendReceipt { arrived, ..receipt }));
+    }
     let sealing = sealing(asked.plain);
     let sent = daemon.node.send_as(destination, message, sealing).await?;
     Ok(Json(daemon.receipt(sent)))
@@ -321,11 +331,14 @@ impl Daemon {
         let links = self.node.links();
         let (failed, numbers) = references::numbers(&self.node.references().await?);
         let (groups_failed, groups) = groups::numbers(self.node.group_numbers().await);
+        let (mail_failed, mail) = inbox::numbers(&self.node.mail().await?);
         Ok(StatusReport {
             references_failed: failed,
             references: numbers,
             groups_failed,
             groups,
+            mail_failed,
+            mail,
             ..report::status(&account, home, store, &links, &status)
         })
     }
@@ -369,6 +382,7 @@ impl Daemon {
             digest: receipt.digest.to_string(),
             signed: hex::encode(&receipt.signed),
             disturbed,
+            arrived: None,
         }
     }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
+use super::inbox::ArrivedReport;
 use overlane_core::identity::AccountKey;
 use overlane_core::replay::Bound;
 use overlane_core::{Class, Fault, NetworkId};
@@ -51,6 +52,10 @@ pub struct SendRequest {
     /// Whether an application's message is sent as it is, and not sealed to its destination.
     #[serde(default)]
     pub plain: bool,
+    /// Whether the answer waits until the message is delivered, or held for a destination that is away.
+    /// Only what is sealed is held.
+    #[serde(default)]
+    pub hold: bool,
     /// How long to wait for a link to the destination.
     #[serde(default)]
     pub wait_ms: u64,
@@ -118,6 +123,9 @@ pub struct SendReceipt {
     /// Whether nothing had been heard of the peer behind the link for a while.
     #[serde(default)]
     pub disturbed: bool,
+    /// Where the message is, if it was to be delivered or held.
+    #[serde(default)]
+    pub arrived: Option<ArrivedReport>,
 }
 
 /// A node at one instant.
@@ -175,6 +183,12 @@ pub struct StatusReport {
     /// What groups come to, and counts of them.
     #[serde(default)]
     pub groups: BTreeMap<String, u64>,
+    /// Why the store of mail failed, if it did: nothing is held, fetched or taken then.
+    #[serde(default)]
+    pub mail_failed: Option<String>,
+    /// What mail comes to, and counts of it.
+    #[serde(default)]
+    pub mail: BTreeMap<String, u64>,
 }
 
 /// A node's replay store.
@@ -457,6 +471,33 @@ pub enum EventLine {
         placed_bytes: u64,
         /// Bytes in all.
         total_bytes: u64,
+    },
+    /// A mail for this node waits to be taken.
+    MailWaits {
+        /// Who sent it.
+        origin: String,
+        /// Its transaction.
+        digest: String,
+    },
+    /// A mail for this node can be admitted no more.
+    MailLost {
+        /// Who sent it.
+        origin: String,
+        /// Its transaction.
+        digest: String,
+        /// Why, as a code.
+        error: String,
+    },
+    /// What became of a mail of this node's that others held.
+    MailEnded {
+        /// Whom it was for.
+        destination: String,
+        /// Its transaction.
+        digest: String,
+        /// `taken`, `expired` or `evicted`.
+        outcome: String,
+        /// The holder that says so.
+        by: String,
     },
     /// The replay store failed: nothing is sent or admitted until the node is restarted.
     StoreFailed {

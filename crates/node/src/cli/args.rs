@@ -133,6 +133,9 @@ pub(super) enum Command {
         after_help = "Example: overlane group create team\n         overlane group post team \"hello\""
     )]
     Group(Groups),
+    /// Mail that came while this node was away, and who holds mail for it
+    #[command(subcommand, after_help = "Example: overlane inbox take --all")]
+    Inbox(Inbox),
     /// Look into the replay store, and mend it, while the node is stopped
     #[command(subcommand, after_help = "Example: overlane replay verify")]
     Replay(Replay),
@@ -372,6 +375,34 @@ pub(super) struct Fetch {
 }
 
 #[derive(Debug, Subcommand)]
+pub(super) enum Inbox {
+    /// List the mail that waits, the nodes that hold some, and what this node holds for others
+    #[command(after_help = "Example: overlane inbox list --json")]
+    List {
+        /// Ask the holders first
+        #[arg(long)]
+        fetch: bool,
+    },
+    /// Take a mail: it is shown, and those who hold it let go of it
+    ///
+    /// The one that came first, unless a digest is named. Exit code 1 if none waits.
+    #[command(after_help = "Example: overlane inbox take --all --json")]
+    Take {
+        /// Which one, by its digest
+        #[arg(conflicts_with = "all")]
+        digest: Option<String>,
+        /// All that wait, also those that come into custody meanwhile
+        #[arg(long)]
+        all: bool,
+    },
+    /// Leave a sealed item with each node that holds mail for this one, and take it again
+    ///
+    /// Exit code 1 if one of them does not give it back.
+    #[command(after_help = "Example: overlane inbox probe")]
+    Probe,
+}
+
+#[derive(Debug, Subcommand)]
 pub(super) enum Refs {
     /// List them: number, kind, file, state, and why one works no longer
     #[command(after_help = "Example: overlane ref list --json")]
@@ -491,6 +522,9 @@ pub(super) struct Send {
     /// The traffic class to sign the message into
     #[arg(long, value_name = "CLASS", value_parser = class_name(), default_value = "application")]
     pub(super) class: ClassName,
+    /// Do not have it held where the destination does not answer, and do not wait for its answer
+    #[arg(long)]
+    pub(super) no_hold: bool,
     /// Send it unsealed: every node on its way can read it
     #[arg(long)]
     pub(super) plain: bool,
@@ -526,6 +560,9 @@ pub(super) enum DoctorOf {
         /// The node: 40 hexadecimal digits, or did:key:z…
         did: String,
     },
+    /// Mail: its store, its holders, what waits and until when, and the whole way tried once
+    #[command(after_help = "Example: overlane doctor mail")]
+    Mail,
 }
 
 #[derive(Debug, Args)]

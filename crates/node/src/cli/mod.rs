@@ -9,6 +9,7 @@ mod doctor;
 mod explain;
 mod groups;
 mod identity;
+mod inbox;
 mod metrics;
 mod output;
 mod overlay;
@@ -97,6 +98,7 @@ fn run(Cli { global, command }: Cli) -> ExitCode {
         Command::Watch(watch) => watch::watch(&home, &watch, &output),
         Command::Share(asked) => share::share(&home, &asked, &output),
         Command::Fetch(asked) => share::fetch(&home, &asked, &output),
+        Command::Inbox(asked) => inbox::inbox(&home, &asked, &output),
         Command::Ref(asked) => refs::refs(&home, &asked, &output),
         Command::Group(asked) => groups::groups(&home, asked, &output),
         Command::Replay(asked) => replay::replay(&home, &asked, &output),

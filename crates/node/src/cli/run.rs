@@ -79,12 +79,14 @@ pub(super) fn run(home: &Home, run: Run, output: &Output) -> Result<Done, Failur
         );
     }
     let logs = home.open_groups()?;
+    let inbox = home.open_inbox()?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build();
     let runtime = runtime.map_err(no_runtime)?;
     let node = Node::builder().network(config.network).account(account);
     let node = node.refs_store(references).logs_store(logs);
+    let node = node.inbox_store(inbox).inbox_mails(config.inbox_mails);
     runtime.block_on(daemon(node, home, &lock, config, store, metrics, output))
 }
 

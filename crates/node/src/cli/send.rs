@@ -7,18 +7,21 @@ use std::path::Path;
 use axum::http::Method;
 use indicatif::{ProgressBar, ProgressStyle};
 use overlane_core::Fault;
+use overlane_core::mail::MAIL_DATA_MAX_BYTES;
 use overlane_core::seal::SEALED_OVERHEAD_BYTES;
 use overlane_core::wire::bounds::{
     DATA_MAX_BYTES, FRAME_MAX_BYTES, MESSAGE_MAX_BYTES, NAMESPACE_MAX_BYTES,
 };
 use overlane_node::api::{
-    Client, ClientError, OfferAgainRequest, SendReceipt, SendRequest, UploadLine, UploadRequest,
+    ArrivedReport, ClassName, Client, ClientError, OfferAgainRequest, SendReceipt, SendRequest,
+    UploadLine, UploadRequest,
 };
 use overlane_node::home::Home;
 use serde::Serialize;
 
 use super::args::Send;
 use super::ask;
+use super::inbox::time;
 use super::output::{Done, Failure, Output};
 
 #[derive(Serialize)]
@@ -28,6 +31,7 @@ struct Sent {
     digest: String,
     kept: Option<String>,
     disturbed: bool,
+    arrived: Option<ArrivedReport>,
 }
 
 /// What a message and sealing it add to its body at most.
@@ -60,7 +64,11 @@ pub(super) fn send(home: &Home, send: Send, output: &Output) -> Result<Done, Fai
         digest: receipt.digest,
         kept: send.keep.map(|path| path.display().to_string()),
         disturbed: receipt.disturbed,
+        arrived: receipt.arrived,
     };
+    if let Some(ArrivedReport::Refused(refusal)) = &sent.arrived {
+        return Err(Failure::of_refusal(refusal));
+    }
     output.answer(&sent, |sent| {
         let again = if send.signed.is_some() {
             "offered again"
@@ -74,13 +82,36 @@ pub(super) fn send(home: &Home, send: Send, output: &Output) -> Result<Done, Fai
         if let Some(kept) = &sent.kept {
             text += &format!("\n  kept    {kept}");
         }
-        text + if sent.disturbed {
-            TOOK_IN_SILENCE
-        } else {
-            TOOK
+        match &sent.arrived {
+            Some(arrived) => text + &arrived_in_words(arrived),
+            None if sent.disturbed => text + TOOK_IN_SILENCE,
+            None => text + TOOK,
         }
     })?;
     Ok(Done::Yes)
+}
+
+/// Where the message is.
+fn arrived_in_words(arrived: &ArrivedReport) -> String {
+    match arrived {
+        ArrivedReport::Delivered => "\ndelivered: its destination has admitted it".to_owned(),
+        ArrivedReport::Held { by } => {
+            let mut text = String::from("\nheld: its destination does not answer");
+            for hold in by {
+                text += &format!("\n  by {} until {}", hold.did, time(hold.until_ms));
+            }
+            text
+        }
+        ArrivedReport::Refused(refusal) => format!("\nrefused: {}", refusal.message),
+    }
+}
+
+/// Whether a message of so many bytes is to be held where its destination does not answer: only sealed ones
+/// of a certain size are.
+fn hold(send: &Send, bytes: usize) -> bool {
+    let fits = bytes + BODY_HEAD_MAX_BYTES <= MAIL_DATA_MAX_BYTES;
+    let sealed = !send.plain && matches!(send.class, ClassName::Application);
+    sealed && fits && !send.no_hold
 }
 
 fn sign(home: &Home, send: &Send, output: &Output) -> Result<SendReceipt, Failure> {
@@ -93,12 +124,14 @@ fn sign(home: &Home, send: &Send, output: &Output) -> Result<SendReceipt, Failur
     if body.len() + BODY_HEAD_MAX_BYTES > DATA_MAX_BYTES {
         return upload(home, send, &body, output);
     }
+    let holds = hold(send, body.len());
     let asked = SendRequest {
         destination: send.did.clone().unwrap_or_default(),
         namespace: send.namespace.clone(),
         class: send.class,
         body: hex::encode(body),
         plain: send.plain,
+        hold: holds,
         wait_ms: wait_ms(send),
     };
     call(home, "/v1/send", &asked)

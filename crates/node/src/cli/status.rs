@@ -41,6 +41,8 @@ fn in_words(report: &StatusReport) -> String {
         references,
         groups_failed,
         groups,
+        mail_failed,
+        mail,
         replay,
         ..
     } = report;
@@ -64,6 +66,9 @@ fn in_words(report: &StatusReport) -> String {
     }
     if let Some(cause) = references_failed {
         text += &format!("\n  references failed, and are refused: {cause}");
+    }
+    if let Some(cause) = mail_failed {
+        text += &format!("\n  mail failed, and is refused: {cause}");
     }
     text += &format!("\n\nlinks: {}", links.len());
     for link in links {
@@ -127,6 +132,7 @@ fn in_words(report: &StatusReport) -> String {
         ("links not opened", links_not_opened),
         ("references", references),
         ("groups", groups),
+        ("mail", mail),
     ] {
         text += &counts(title, table);
     }

@@ -205,6 +205,20 @@ fn event_in_words(event: &EventLine) -> Option<String> {
             message,
             ..
         } => format!("-- refused from {peer}, {class}: {message} ({error})"),
+        EventLine::MailWaits { origin, digest } => {
+            format!("-- mail {digest} of {origin} waits: `overlane inbox take`")
+        }
+        EventLine::MailLost {
+            origin,
+            digest,
+            error,
+        } => format!("-- mail {digest} of {origin} can be admitted no more: {error}"),
+        EventLine::MailEnded {
+            destination,
+            digest,
+            outcome,
+            by,
+        } => format!("-- mail {digest} for {destination} was {outcome}, says {by}"),
         EventLine::Unreachable {
             stream,
             sequence,

@@ -8,6 +8,7 @@
 //!   groups/                  the logs of groups, in an embedded database
 //!   overlane.lock            held by the one daemon that runs here; names its process
 //!   overlane.sock      0600  the local API, while the daemon runs
+//!   inbox/                   mail held for others who are away, in an embedded database
 //!   references/              what is kept of references, in an embedded database
 //!   replay/                  the authoritative replay store; never deleted by the node
 //! ```
@@ -88,6 +89,11 @@ impl Home {
     /// Where the logs of groups are.
     pub fn groups_path(&self) -> PathBuf {
         self.dir.join("groups")
+    }
+
+    /// Where the store of mail is.
+    pub fn inbox_path(&self) -> PathBuf {
+        self.dir.join("inbox")
     }
 
     /// Where the local API listens.
@@ -218,6 +224,14 @@ impl Home {
     /// [`StoreError`]
     pub fn open_groups(&self) -> Result<LogsStore, StoreError> {
         LogsStore::open(&self.groups_path())
+    }
+
+    /// Opens the store of mail, and makes it if there is none.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    pub fn open_inbox(&self) -> Result<LogsStore, StoreError> {
+        LogsStore::open(&self.inbox_path())
     }
 
     /// Takes the home for this process. The lock lasts as long as the value.

@@ -9,7 +9,7 @@ use overlane_core::{Class, Did, StreamKey, TransactionDigest};
 
 use super::{
     AskId, Heard, Keeper, OfferId, PlaceId, Receipt, Refusal, SealJob, SealTicket, SendError,
-    VerifyJob, VerifyTicket, refs,
+    VerifyJob, VerifyTicket, inbox, refs,
 };
 use crate::link::LinkId;
 
@@ -115,6 +115,10 @@ pub enum Effect {
     References(refs::Effect),
     /// What a keeper beside the peer hears.
     Keeper(Keeper, Heard),
+    /// Give this to the keeper of mail, and say with `handle_kept` what came of it.
+    Keep(inbox::Work),
+    /// What mail tells the application.
+    Mail(inbox::Effect),
     /// Something worth watching.
     Event(Event),
 }
@@ -182,6 +186,8 @@ pub enum Event {
         /// Bytes in all.
         total_bytes: u64,
     },
+    /// Something happened to mail.
+    Mail(inbox::MailEvent),
     /// The record store failed: this node refuses sends and admissions until it is restarted.
     StoreFailed {
         /// The store's error.

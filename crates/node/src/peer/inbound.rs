@@ -218,7 +218,12 @@ impl Peer {
     ) {
         match outcome {
             Outcome::Admitted(admitted) => {
+                if self.is_about_mail(&admitted) {
+                    let slot = self.links.link(link).map(|link| link.slot.number());
+                    return self.take_said(&admitted, lane, slot, bytes, now);
+                }
                 if !self.is_for_ring(&admitted) {
+                    self.note_admitted(&admitted, now);
                     self.tell_admitted(&admitted);
                     return self.open_admitted(link, lane, bytes, admitted, now);
                 }

@@ -24,6 +24,7 @@ mod dispatch;
 mod effect;
 pub mod groups;
 mod inbound;
+pub mod inbox;
 mod keepers;
 mod lanes;
 mod links;
@@ -47,7 +48,7 @@ use overlane_core::lane::chunks::{Chunks, ChunksOf};
 use overlane_core::replay::{BatchId, Engine, EngineConfig, Gather, Outcome, Ticket};
 use overlane_core::store::{Scan, StoreError};
 use overlane_core::transaction::Payload;
-use overlane_core::{Class, Did, NetworkId};
+use overlane_core::{Class, Did, NetworkId, TransactionDigest};
 
 use crate::link::LinkId;
 
@@ -76,6 +77,7 @@ pub(crate) use share::Shares;
 
 use dispatch::Dispatch;
 use inbound::Arrival;
+use inbox::{MailPart, TakeId};
 use keepers::Keepers;
 use lanes::{InboundLane, InboundLanes};
 use links::LinkTable;
@@ -110,6 +112,7 @@ pub struct Peer {
     failure_told: bool,
     carried: Carried,
     keepers: Keepers,
+    mail: MailPart,
     effects: VecDeque<Effect>,
 }
 
@@ -123,6 +126,10 @@ enum Staged {
     Admission(LinkId, InboundLane, u64),
     /// A message that waits for its sequence.
     Reservation(OutKey, SendId, Box<Outgoing>),
+    /// A mail that holders gave.
+    Mail(TransactionDigest),
+    /// A mail that the application takes.
+    Take(TakeId, TransactionDigest),
 }
 
 impl Peer {
@@ -158,6 +165,7 @@ impl Peer {
             failure_told: false,
             carried: Carried::default(),
             keepers: Keepers::default(),
+            mail: MailPart::default(),
             effects: VecDeque::new(),
         }
     }
@@ -210,7 +218,8 @@ impl Peer {
     pub fn is_settled(&self) -> bool {
         let staged = self.engine.pending() == 0 && self.staged.is_empty();
         let sent = self.outbound.pending() == 0 && self.effects.is_empty();
-        staged && sent && self.sealing.is_settled() && self.references_settled()
+        let parts = self.references_settled() && self.mail.is_settled();
+        staged && sent && self.sealing.is_settled() && parts
     }
 
     // What its user wants, before its first link.
@@ -240,6 +249,7 @@ impl Peer {
         self.ring_links_changed(peer, now);
         self.references_linked(peer, now);
         self.keepers_linked(peer);
+        self.mail_linked(peer, now);
         self.settle(now);
     }
 
@@ -262,6 +272,7 @@ impl Peer {
         self.abandon_lanes(link, peer, now);
         self.references_unlinked(peer, now);
         self.keepers_unlinked(peer);
+        self.mail_unlinked(peer, now);
         self.settle(now);
     }
 
@@ -288,6 +299,7 @@ impl Peer {
         }
         self.ring_timeout(now);
         self.references_timeout(now);
+        self.mail_timeout(now);
         for lane in self.outbound.due_lanes(now.steady_ms) {
             self.pump_out_lane(lane, now);
         }
@@ -329,6 +341,7 @@ impl Peer {
             self.ring_due_ms(),
             self.references_due_ms(),
             self.chunks.due_ms(),
+            self.mail.due_ms(),
         ];
         due.into_iter().flatten().min()
     }
@@ -337,7 +350,7 @@ impl Peer {
     fn settle(&mut self, now: Now) {
         loop {
             self.settle_engine(now);
-            if !self.serve_references(now) {
+            if !self.serve_references(now) && !self.serve_mail(now) {
                 return;
             }
         }
@@ -355,6 +368,8 @@ impl Peer {
                     Some(Staged::Reservation(stream, id, outgoing)) => {
                         self.reserved(stream, id, *outgoing, outcome, now);
                     }
+                    Some(Staged::Mail(digest)) => self.admitted_mail(digest, outcome, now),
+                    Some(Staged::Take(id, digest)) => self.taken_mail(id, digest, outcome, now),
                     None => {}
                 }
             }

@@ -211,6 +211,7 @@ pub(crate) fn is_reserved(message: &Message<'_>) -> bool {
         Message::Application { namespace, .. } => {
             namespace.as_str().starts_with(RESERVED_NAMESPACES)
         }
+        Message::Storage(body) => super::inbox::Said::is_said(body),
         _ => false,
     }
 }

@@ -393,9 +393,10 @@ impl Peer {
         if let Err(error) = &result {
             count(&mut self.counters.sends_refused, error.code());
         }
-        if self.is_own_send(id, &result) {
+        if self.is_own_send(id, &result) || self.said_of_mail(id, &result) {
             return;
         }
+        self.note_mail_sent(id, &result);
         self.effects.push_back(Effect::Sent { id, result });
     }
 }

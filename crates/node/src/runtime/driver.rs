@@ -17,6 +17,7 @@ use super::courier::Courier;
 use super::handoff::{BatchDone, stopped};
 use super::identity::Identity;
 use super::keeper::{KeeperThread, Word};
+use super::mailroom::{MailHands, MailRequest};
 use super::references::{Hands, Request};
 use super::supervisor::LinksUp;
 use super::verify::{VERIFY_OUTSTANDING_MAX, Worked, Workers};
@@ -24,6 +25,7 @@ use super::writer::Writer;
 use crate::error::NodeError;
 use crate::link::{LinkError, LinkEvent, LinkUp, Links};
 use crate::messages::{Ended, Messages, Taken};
+use crate::peer::inbox::{Arrived, InboxError, Told};
 use crate::peer::{
     Ask, AskId, Effect, Event, Keeper, LaneAnswer, OfferId, Outgoing, Peer, Receipt, Refusal,
     SealResult, SendError, SendId,
@@ -45,6 +47,9 @@ pub(crate) type AskReply = oneshot::Sender<Result<RingAnswer, RingError>>;
 /// The reply to a dial by way of the ring.
 pub(crate) type DialReply = oneshot::Sender<Result<LinkUp, LinkError>>;
 
+/// The reply to a send that was to be delivered or held, after its own.
+pub(crate) type ArrivedReply = oneshot::Sender<Result<Arrived, InboxError>>;
+
 /// How far a message came into its lane.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Progress {
@@ -59,6 +64,8 @@ pub struct Progress {
 pub(crate) enum Posted {
     /// Sign and send.
     Send(SendId, Outgoing, Option<watch::Sender<Progress>>, Awaited),
+    /// Sign and send, and have it delivered or held.
+    SendOrHold(SendId, Outgoing, Awaited, ArrivedReply),
     /// Offer signed bytes again, to their destination or by way of another peer.
     Offer(SendId, Bytes, Option<Did>, Awaited),
     /// Take a send back, if it has not left.
@@ -85,6 +92,8 @@ pub(crate) enum Command {
     Learn(Box<AccountKey>),
     /// Ask for something about references.
     References(Box<Request>),
+    /// Ask for something about mail.
+    Mail(MailRequest),
     /// Show the peer as it is.
     Look(Box<dyn FnOnce(&Peer) + Send>),
     /// Sign with another delegatee from now on.
@@ -102,6 +111,7 @@ pub(crate) struct Inbox {
     pub(crate) batches: mpsc::UnboundedReceiver<BatchDone>,
     pub(crate) taken: mpsc::UnboundedReceiver<Taken>,
     pub(crate) committed: mpsc::UnboundedReceiver<Committed>,
+    pub(crate) told: mpsc::UnboundedReceiver<Vec<Told>>,
     pub(crate) dropped: mpsc::UnboundedReceiver<(Local, u32)>,
     pub(crate) words: mpsc::UnboundedReceiver<(Keeper, Word)>,
 }
@@ -122,6 +132,7 @@ pub(crate) struct Driver {
     pub(crate) next_ask: u64,
     pub(crate) refs: Hands,
     pub(crate) keepers: BTreeMap<Keeper, KeeperThread>,
+    pub(crate) mail: MailHands,
     pub(crate) replies: BTreeMap<SendId, Awaited>,
     /// Who watches how far a large message came.
     pub(crate) progress: BTreeMap<SendId, watch::Sender<Progress>>,
@@ -176,6 +187,9 @@ impl Driver {
                     }
                 }
                 Some(done) = inbox.committed.recv() => self.handle_committed(done),
+                Some(told) = inbox.told.recv() => {
+                    self.peer.handle_kept(told, self.clock.now());
+                }
                 Some(dropped) = inbox.dropped.recv() => self.handle_dropped(dropped),
                 Some((keeper, word)) = inbox.words.recv() => self.handle_word(keeper, word),
                 Some(taken) = inbox.taken.recv() => self.handle_taken(&taken),
@@ -313,6 +327,14 @@ impl Driver {
                 self.peer.ask_references(id, ask, now);
                 drop(holds);
             }
+            Command::Mail(MailRequest::Take(digest, reply)) => {
+                let id = self.mail.note_take(reply);
+                self.peer.take_mail(id, digest, now);
+            }
+            Command::Mail(MailRequest::Fetch) => self.peer.fetch(now),
+            Command::Mail(MailRequest::Leave(holder, payload)) => {
+                self.peer.leave_mail(holder, payload, now);
+            }
             Command::Look(look) => look(&self.peer),
             Command::Rotate(reply) => {
                 let _ = reply.send(self.rotate());
@@ -331,6 +353,11 @@ impl Driver {
                     self.progress.insert(id, progress);
                 }
                 self.peer.send(id, outgoing, now);
+            }
+            Posted::SendOrHold(id, outgoing, awaited, arrived) => {
+                self.replies.insert(id, awaited);
+                self.mail.note_arrival(id, arrived);
+                self.peer.send_or_hold(id, outgoing, now);
             }
             Posted::Offer(id, signed, via, awaited) => {
                 self.replies.insert(id, awaited);
@@ -445,6 +472,9 @@ impl Driver {
             }
             Effect::Sent { id, result } => {
                 self.progress.remove(&id);
+                if result.is_err() {
+                    self.mail.not_sent(id);
+                }
                 if let Some(Awaited { reply, place }) = self.replies.remove(&id) {
                     // Whoever asked may have gone: it abandoned only its wait.
                     let _ = reply.send(result);
@@ -463,6 +493,12 @@ impl Driver {
                     self.peer.detach_keeper(keeper, self.clock.now());
                 }
             }
+            Effect::Keep(work) => {
+                if let Some(told) = self.mail.keep(work) {
+                    self.peer.handle_kept(told, self.clock.now());
+                }
+            }
+            Effect::Mail(effect) => self.mail.do_effect(effect),
             Effect::Event(event) => self.tell(event),
         }
     }
@@ -502,6 +538,7 @@ impl Driver {
         for (_, keeper) in self.keepers {
             keeper.close().await;
         }
+        self.mail.close().await;
         self.messages.close();
         if let Some(reply) = closing.and_then(|closing| closing.reply) {
             let _ = reply.send(());

@@ -7,8 +7,12 @@ use std::sync::{Arc, PoisonError, RwLock};
 use overlane_core::identity::{
     Account, AccountKey, CLOCK_SKEW_MS, Delegatee, Delegation, Life, Signer, VerifyContext,
 };
-use overlane_core::seal::SealingSecret;
-use overlane_core::{Did, NetworkId, TxId};
+use overlane_core::seal::{self, SEALED_NAMESPACE, SealContext, SealError, SealingSecret};
+use overlane_core::transaction::{
+    Data, Draft, Message, Namespace, PROOF_TTL_DEFAULT_MS, Payload, RelayFields, SignError,
+    Transaction,
+};
+use overlane_core::{Did, NetworkId, TransactionDigest, TxId};
 use zeroize::Zeroizing;
 
 use super::clock::Clock;
@@ -118,6 +122,66 @@ impl Identity {
         let mut signer = self.signer.write().unwrap_or_else(PoisonError::into_inner);
         *signer = Arc::clone(&fresh);
         Ok(fresh)
+    }
+
+    /// Opens what is sealed to this account.
+    ///
+    /// # Errors
+    /// [`SealError`]
+    pub(crate) fn open(&self, context: &SealContext, sealed: &[u8]) -> Result<Data, SealError> {
+        seal::open(&self.sealing, context, sealed)
+    }
+
+    /// So many sealed items for this account, by one that was made for them and is forgotten.
+    ///
+    /// # Errors
+    /// [`NodeError::Random`], [`NodeError::Delegation`].
+    pub(crate) fn probes(
+        &self,
+        count: usize,
+    ) -> Result<Vec<(TransactionDigest, Vec<u8>)>, NodeError> {
+        let refused = |cause: String| NodeError::Delegation { cause };
+        let mut secret = Zeroizing::new([0; 32]);
+        super::random(&mut *secret)?;
+        let origin = Account::ed25519(secret).map_err(|error| refused(error.to_string()))?;
+        let signer = issue(&origin, self.network, PROOF_TTL_DEFAULT_MS)?;
+        let context = SealContext {
+            network: self.network,
+            origin: origin.did(),
+            destination: self.did(),
+        };
+        let key = self.sealing.key();
+        let (probe, sealed) = (Namespace::new("probe"), Namespace::new(SEALED_NAMESPACE));
+        let (Ok(probe), Ok(sealed)) = (probe, sealed) else {
+            return Err(refused("a namespace is too long".to_owned()));
+        };
+        let life = Life {
+            issued_ms: Clock::wall_ms(),
+            ttl_ms: PROOF_TTL_DEFAULT_MS,
+        };
+        let one = |sequence| {
+            let seed = Zeroizing::new(self.nonce());
+            let body = seal::seal(&key, &context, probe, b"probe", seed);
+            let body = body.map_err(|error| refused(error.to_string()))?;
+            let draft = Draft {
+                destination: self.did(),
+                tx_id: self.tx_id(),
+                sequence,
+                message: Message::Application {
+                    namespace: sealed,
+                    body: &body,
+                },
+                life,
+            };
+            let refused = |error: SignError| refused(error.to_string());
+            let transaction = Transaction::sign(&draft, &signer).map_err(refused)?;
+            let (_, digest) = transaction.claims().map_err(refused)?;
+            let relay = RelayFields::direct(self.did());
+            let payload = Payload::carry(transaction, relay, &signer, life).map_err(refused)?;
+            Ok((digest, payload.to_frame(|_| false)))
+        };
+        let count = u64::try_from(count).unwrap_or(u64::MAX);
+        (0..count).map(one).collect()
     }
 
     /// Whether another delegatee is due.

@@ -15,6 +15,7 @@ mod groups;
 mod handoff;
 mod identity;
 mod keeper;
+mod mailroom;
 mod redial;
 mod references;
 mod supervisor;
@@ -48,6 +49,7 @@ pub(crate) use groups::{GroupDoor, OpenGroups, opens};
 pub(crate) use identity::Identity;
 #[cfg(feature = "sim")]
 pub(crate) use identity::is_rotation_due;
+pub(crate) use mailroom::{InboxStore, MailRequest};
 #[cfg(feature = "sim")]
 pub(crate) use redial::Backoff;
 pub(crate) use references::{Given, Request};
@@ -58,6 +60,7 @@ use committer::Committer;
 use courier::Courier;
 use driver::{Driver, Inbox};
 use keeper::{Inlet, KeeperThread, Word};
+use mailroom::{MailHands, MailThread, Whose};
 use references::Hands;
 #[cfg(feature = "sim")]
 pub(crate) use verify::VERIFY_OUTSTANDING_MAX;
@@ -112,13 +115,18 @@ pub(crate) async fn start(builder: NodeBuilder) -> Result<Node, NodeError> {
         }
         Err(refused) => Err(refused),
     };
-    let (words_out, words) = mpsc::unbounded_channel();
-    let (group_events, _) = broadcast::channel(EVENTS_KEPT_MAX);
+    let (told_out, told) = mpsc::unbounded_channel();
     let begun = match begun {
         Ok(committer) => {
-            let told = group_events.clone();
-            match carry_groups(&mut peer, builder.groups, told, words_out, &identity, clock).await {
-                Ok(groups) => Ok((committer, groups)),
+            let whose = Whose {
+                network: builder.network,
+                own: identity.did(),
+                mails_max: builder.inbox_mails,
+                now_ms: clock.now().wall_ms,
+            };
+            let store = builder.inbox_store;
+            match keep_mail(&mut peer, store, whose, told_out, &identity, clock).await {
+                Ok(mail) => Ok((committer, mail)),
                 Err(refused) => {
                     if let Some(committer) = committer {
                         committer.close().await;
@@ -129,7 +137,27 @@ pub(crate) async fn start(builder: NodeBuilder) -> Result<Node, NodeError> {
         }
         Err(refused) => Err(refused),
     };
-    let (committer, groups) = match begun {
+    let (words_out, words) = mpsc::unbounded_channel();
+    let (group_events, _) = broadcast::channel(EVENTS_KEPT_MAX);
+    let begun = match begun {
+        Ok((committer, mail)) => {
+            let told = group_events.clone();
+            match carry_groups(&mut peer, builder.groups, told, words_out, &identity, clock).await {
+                Ok(groups) => Ok((committer, mail, groups)),
+                Err(refused) => {
+                    if let Some(mail) = mail {
+                        mail.close().await;
+                    }
+                    if let Some(committer) = committer {
+                        committer.close().await;
+                    }
+                    Err(refused)
+                }
+            }
+        }
+        Err(refused) => Err(refused),
+    };
+    let (committer, mail, groups) = match begun {
         Ok(begun) => begun,
         Err(refused) => {
             if let Some(writer) = writer {
@@ -193,6 +221,7 @@ pub(crate) async fn start(builder: NodeBuilder) -> Result<Node, NodeError> {
         questions: BTreeMap::new(),
         next_ask: 0,
         refs: Hands::new(Arc::clone(&refs), committer),
+        mail: MailHands::new(mail),
         replies: BTreeMap::new(),
         progress: BTreeMap::new(),
         outstanding: 0,
@@ -205,6 +234,7 @@ pub(crate) async fn start(builder: NodeBuilder) -> Result<Node, NodeError> {
         batches,
         taken,
         committed,
+        told,
         dropped,
         words,
     };
@@ -279,6 +309,23 @@ async fn carry_groups(
     let (thread, inlet) = KeeperThread::start(Keeper::Groups, clock, open, words).await?;
     peer.attach_keeper(Keeper::Groups, identity.nonce());
     Ok(Some(((Keeper::Groups, thread), inlet)))
+}
+
+/// Opens a store of mail, if there is one.
+async fn keep_mail(
+    peer: &mut Peer,
+    store: Option<InboxStore>,
+    whose: Whose,
+    told: mpsc::UnboundedSender<Vec<crate::peer::inbox::Told>>,
+    identity: &Identity,
+    clock: Clock,
+) -> Result<Option<MailThread>, NodeError> {
+    let Some(store) = store else {
+        return Ok(None);
+    };
+    let thread = MailThread::start(store, whose, told).await?;
+    peer.open_inbox(identity.nonce(), clock.now());
+    Ok(Some(thread))
 }
 
 fn delegate_replay(peer: &mut Peer, namespaces: Vec<String>) -> Result<(), NodeError> {

@@ -88,7 +88,9 @@ impl World<'_> {
             | Effect::Asked { .. }
             | Effect::Commit(_)
             | Effect::Keeper(..)
-            | Effect::References(_) => {
+            | Effect::References(_)
+            | Effect::Keep(_)
+            | Effect::Mail(_) => {
                 let words = format!("node {node} does what it was not asked for");
                 self.broke("nothing of a ring, nothing of references", words);
             }
@@ -265,7 +267,10 @@ impl World<'_> {
                     self.unlinked(node, to);
                 }
             }
-            Told::Admitted { .. } | Told::Unreachable { .. } | Told::SendProgress { .. } => {}
+            Told::Admitted { .. }
+            | Told::Unreachable { .. }
+            | Told::SendProgress { .. }
+            | Told::Mail(_) => {}
             Told::Refused {
                 peer,
                 class,

@@ -24,6 +24,12 @@ pub(crate) enum Broken {
     AnswersOfSealersSwapped,
     /// A wish to take a message back is forgotten while the driver has it in hand.
     CancelForgottenInHand,
+    /// What a keeper of mail tells is told before its store has it.
+    MailToldBeforeDurable,
+    /// Holders are told to let go of mail when it is in custody, and was not taken.
+    MailReleasedUntaken,
+    /// A holder that leaves a chain lets go of its mail before the chain has it.
+    MailDroppedByLeaver,
 }
 
 thread_local!(static BROKEN: Cell<Option<Broken>> = const { Cell::new(None) });

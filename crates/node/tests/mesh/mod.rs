@@ -4,6 +4,7 @@
 #![allow(dead_code, reason = "each test file uses its part of it")]
 
 pub(crate) mod broken;
+pub(crate) mod mail;
 pub(crate) mod ring;
 
 use std::cell::RefCell;
@@ -87,6 +88,7 @@ pub(crate) struct SimNode {
     /// What its groups have not heard yet.
     hearing: VecDeque<Heard>,
     pub(crate) answered: BTreeMap<groups::AskId, Result<groups::Reply, groups::GroupsError>>,
+    pub(crate) mail: mail::Mail,
 }
 
 /// A message that an application took.
@@ -166,6 +168,7 @@ enum Step {
     Place(usize),
     Commit(usize),
     Keep(usize),
+    KeepMail(usize),
 }
 
 impl Mesh {
@@ -218,6 +221,7 @@ impl Mesh {
                 logs: None,
                 hearing: VecDeque::new(),
                 answered: BTreeMap::new(),
+                mail: mail::Mail::default(),
             });
             mesh.start(index, true);
         }
@@ -267,6 +271,8 @@ impl Mesh {
             node.groups = Some(Groups::open(logs.reopened(), own, now).unwrap());
             peer.attach_keeper(Keeper::Groups, [node.lives; 32]);
         }
+        node.lives += 1;
+        node.mail.start(&mut peer, node.did, node.lives, now);
         node.peer = Some(peer);
     }
 
@@ -368,6 +374,8 @@ impl Mesh {
         if let Some(groups) = node.groups.take() {
             node.logs = Some(groups.into_store());
         }
+        node.mail
+            .crash(self.broken == Some(Broken::MailToldBeforeDurable));
         node.jobs.clear();
         node.seals.clear();
         node.waiting.clear();
@@ -559,6 +567,9 @@ impl Mesh {
             steps.extend((0..node.seals.len()).map(|job| Step::Seal(index, job)));
             steps.extend(node.writing.iter().map(|_| Step::Write(index)));
             steps.extend(node.committing.iter().map(|_| Step::Commit(index)));
+            if node.mail.has_work() {
+                steps.push(Step::KeepMail(index));
+            }
             if !node.placing.is_empty() {
                 steps.push(Step::Place(index));
             }
@@ -620,6 +631,7 @@ impl Mesh {
                 }
             }
             Step::Keep(index) => self.keep(index),
+            Step::KeepMail(index) => self.keep_mail(index),
             Step::Place(index) => {
                 if let Some((link, class, frame)) = self.nodes[index].placing.pop_front() {
                     self.place(index, link, class, frame);
@@ -783,7 +795,14 @@ impl Mesh {
                 }
                 Effect::References(told) => node.told.push(told),
                 Effect::Keeper(Keeper::Groups, heard) => node.hearing.push_back(heard),
-                Effect::Event(event) => node.events.push(event),
+                Effect::Keep(work) => node.mail.note_work(work, node.did, self.broken),
+                Effect::Mail(effect) => node.mail.note(effect),
+                Effect::Event(event) => {
+                    if self.broken == Some(Broken::MailReleasedUntaken) {
+                        node.mail.release(&event, &node.signer, now);
+                    }
+                    node.events.push(event);
+                }
             }
         }
     }

@@ -4,8 +4,11 @@ use crate::log::{Full, Retention};
 use overlane_core::mail::{HELD_MAIL_MAX_BYTES, MAIL_LIFE_MAX_MS};
 use overlane_core::replay::CUSTODY_CAPACITY;
 
-/// Mails in one inbox. Source: protocol decision 8.
+/// Mails in one inbox, unless its holder is told otherwise. Source: protocol decision 8.
 pub const INBOX_MAILS: u64 = 64;
+
+/// The most mails that a holder may be told to keep in one inbox.
+pub const INBOX_MAILS_MAX: u64 = 1_024;
 
 /// Bytes of one inbox.
 pub const INBOX_BYTES: u64 = INBOX_MAILS * HELD_MAIL_MAX_BYTES as u64;
@@ -34,6 +37,12 @@ pub const OUTCOMES_MAX: usize = 16_384;
 /// How long an outcome is kept for a sender that does not come, in milliseconds.
 pub const OUTCOME_LIFE_MS: u64 = MAIL_LIFE_MAX_MS;
 
+/// Mails that the owner has fetched and not taken; what more a holder gives is refused.
+pub const IN_HAND_MAX: usize = 2_048;
+
+/// How long the owner waits for a holder that says nothing more, in milliseconds.
+pub const DRAIN_IDLE_MS: u64 = 15_000;
+
 /// Digests that the owner of an inbox remembers as removed and not yet heard by all its holders.
 pub const REMOVING_MAX: usize = 1_024;
 
@@ -43,13 +52,16 @@ pub const FRAME_MAX_BYTES: usize = 16 * 1024;
 /// The most outcomes in one frame.
 pub const OUTCOMES_PER_FRAME: usize = 64;
 
-/// What an inbox keeps.
-pub const RETENTION: Retention = Retention {
-    entries: INBOX_MAILS,
-    bytes: INBOX_BYTES,
-    age_ms: MAIL_LIFE_MAX_MS,
-    full: Full::Fair,
-};
+/// What an inbox of so many mails keeps.
+pub(super) const fn retention(mails: u64) -> Retention {
+    Retention {
+        entries: mails,
+        bytes: mails * HELD_MAIL_MAX_BYTES as u64,
+        age_ms: MAIL_LIFE_MAX_MS,
+        full: Full::Fair,
+    }
+}
 
 const _: () = assert!(INBOX_MAILS as usize == CUSTODY_CAPACITY);
+const _: () = assert!(INBOX_MAILS <= INBOX_MAILS_MAX && (INBOX_MAILS_MAX as usize) < IN_HAND_MAX);
 const _: () = assert!(SLOT_BYTES >= INBOX_BYTES && SLOT_BYTES <= ALL_BYTES);

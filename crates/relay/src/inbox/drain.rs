@@ -4,7 +4,7 @@
 //! durably) → **taken** (its application took it, durably) → removed at every holder. Each step is
 //! told here by who did it; nothing goes on by itself, and no holder's silence is a step.
 
-use super::bounds::{INBOX_MAILS, REMOVING_MAX};
+use super::bounds::{DRAIN_IDLE_MS, IN_HAND_MAX, INBOX_MAILS, REMOVING_MAX};
 use super::frame::Frame;
 use crate::log::{EnvelopeId, LogId, Space, Transmit, Turn, mail_id};
 use overlane_core::identity::{Life, Signer, VerifyContext};
@@ -70,13 +70,18 @@ impl Drain {
         }
     }
 
-    /// Who holds the inbox now. What is being removed is removed at newcomers too.
+    /// Who holds the inbox now. What is being removed is removed at newcomers too; who holds no more
+    /// hears of it from those who do.
     pub fn set_holders(&mut self, holders: impl IntoIterator<Item = Did>) {
-        self.holders = holders.into_iter().collect();
-        let holders = &self.holders;
+        let holders: BTreeSet<Did> = holders.into_iter().collect();
+        let new: Vec<Did> = holders.difference(&self.holders).copied().collect();
+        self.holders = holders;
         for waiting in self.removing.values_mut() {
-            waiting.extend(holders.iter().copied());
+            waiting.extend(new.iter().copied());
+            waiting.retain(|it| self.holders.contains(it) || self.holders.is_empty());
         }
+        self.removing
+            .retain(|_, waiting| !waiting.is_empty() || self.holders.is_empty());
     }
 
     /// Mails in hand, and digests whose removal is not heard by all.
@@ -93,7 +98,11 @@ impl Drain {
         let known = self.in_hand.iter().copied().chain(removing);
         let mut set: ItemSet = known.map(item).collect();
         let limits = Limits::default().push_ids(usize::try_from(INBOX_MAILS).unwrap_or(64));
-        let initiator = Initiator::open(&mut set, limits, Patience::default(), now_ms);
+        let patience = Patience {
+            idle_ms: DRAIN_IDLE_MS,
+            ..Patience::default()
+        };
+        let initiator = Initiator::open(&mut set, limits, patience, now_ms);
         self.exchanges.insert(holder, (initiator, set));
         self.say_due(holder, now_ms);
     }
@@ -195,6 +204,12 @@ impl Drain {
         }
     }
 
+    /// When [`handle_timeout`](Self::handle_timeout) is next due, in the caller's milliseconds.
+    pub fn poll_timeout(&self) -> Option<u64> {
+        let due = self.exchanges.values().filter_map(|it| it.0.poll_timeout());
+        due.min()
+    }
+
     /// The link to a holder is gone. That proves nothing of what it holds.
     pub fn handle_disconnected(&mut self, holder: &Did) {
         if let Some((initiator, _)) = self.exchanges.get_mut(holder) {
@@ -219,6 +234,13 @@ impl Drain {
     }
 
     fn handle_push(&mut self, from: Did, envelope: &[u8], now_ms: u64) {
+        if self.in_hand.len() >= IN_HAND_MAX {
+            if let Some((initiator, _)) = self.exchanges.get_mut(&from) {
+                let id = super::rules::claimed_name(envelope);
+                initiator.handle_push_refused(id, "inbox/in_hand_full".into());
+            }
+            return;
+        }
         let read = self.read(envelope, now_ms);
         let Some((initiator, set)) = self.exchanges.get_mut(&from) else {
             return;

@@ -165,6 +165,12 @@ impl<S: LogStore> Inboxes<S> {
         Ok(this)
     }
 
+    /// Keeps at most so many mails in an inbox from now on; at least one, at most
+    /// [`INBOX_MAILS_MAX`](super::bounds::INBOX_MAILS_MAX).
+    pub fn set_mails_max(&mut self, mails: u64) {
+        self.logs.rules().set_mails(mails);
+    }
+
     /// The logs below, to ask them.
     pub fn logs(&mut self) -> &mut Logs<S, InboxRules> {
         &mut self.logs
@@ -188,6 +194,12 @@ impl<S: LogStore> Inboxes<S> {
             .values()
             .map(|it| it.owner)
             .collect()
+    }
+
+    /// Whether an account's inbox is here.
+    pub fn knows(&mut self, owner: &Did) -> bool {
+        let log = LogId::inbox(owner);
+        self.logs.rules().inboxes.contains_key(&log)
     }
 
     /// Mails held for an account, with what is staged.
@@ -366,6 +378,28 @@ impl<S: LogStore> Inboxes<S> {
             }
         }
         self.outcomes.retain(|_, it| !it.is_empty());
+        Ok(())
+    }
+
+    /// Forgets removals that have ended, and inboxes that nothing is left of: one that a node was just
+    /// named a holder of is forgotten too, so this is for now and then.
+    ///
+    /// # Errors
+    /// The store fails.
+    pub fn forget_empty(&mut self, now_ms: u64) -> Result<(), S> {
+        // What leaves next leaves with its outcome, which is its inbox's.
+        let leaving: BTreeSet<LogId> = self.logs.leaving().map(|it| it.0).collect();
+        let logs: Vec<LogId> = self.logs.rules().inboxes.keys().copied().collect();
+        for log in logs.into_iter().filter(|log| !leaving.contains(log)) {
+            for address in self.logs.rules().end_removals(&log, now_ms) {
+                self.logs.put_row(row(REMOVAL_ROWS, &log.0, &address), None);
+            }
+            let (mails, _) = self.logs.size(&log)?;
+            if mails == 0 && self.logs.rules().forget(&log) {
+                self.hand_offs.remove(&log);
+                self.logs.put_row(row(OWNER_ROWS, &log.0, &[]), None);
+            }
+        }
         Ok(())
     }
 

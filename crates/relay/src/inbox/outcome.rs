@@ -14,6 +14,17 @@ pub enum OutcomeKind {
     Evicted,
 }
 
+impl OutcomeKind {
+    /// Its one name, in events and on the command line.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Taken => "taken",
+            Self::Expired => "expired",
+            Self::Evicted => "evicted",
+        }
+    }
+}
+
 /// `[digest, destination, kind, at_ms]`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Outcome {

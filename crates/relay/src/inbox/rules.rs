@@ -1,6 +1,9 @@
 //! The rules of inboxes: who holds which, what mail is, and what was removed.
 
-use super::bounds::{ALL_BYTES, CHAIN, INBOXES_MAX, REMOVALS_KEPT, RETENTION, SLOT_BYTES};
+use super::bounds::{
+    ALL_BYTES, CHAIN, INBOX_MAILS, INBOX_MAILS_MAX, INBOXES_MAX, REMOVALS_KEPT, SLOT_BYTES,
+    retention,
+};
 use crate::log::{Access, EnvelopeId, Judged, LogId, Refusal, Retention, Rules};
 use overlane_core::identity::{Verified, VerifyContext};
 use overlane_core::mail::{HeldMail, Mail, MailError, Removal};
@@ -80,6 +83,7 @@ pub struct InboxRules {
     pub(super) network: NetworkId,
     pub(super) own: Did,
     pub(super) inboxes: BTreeMap<LogId, Inbox>,
+    retention: Retention,
 }
 
 impl InboxRules {
@@ -88,7 +92,13 @@ impl InboxRules {
             network,
             own,
             inboxes: BTreeMap::new(),
+            retention: retention(INBOX_MAILS),
         }
+    }
+
+    /// Keeps at most so many mails in an inbox from now on.
+    pub(super) fn set_mails(&mut self, mails: u64) {
+        self.retention = retention(mails.clamp(1, INBOX_MAILS_MAX));
     }
 
     pub(super) fn open(&mut self, owner: Did) -> Result<LogId, InboxRefusal> {
@@ -159,6 +169,25 @@ impl InboxRules {
         forgotten
     }
 
+    /// Forgets the removals that have ended, and gives their addresses.
+    pub(super) fn end_removals(&mut self, log: &LogId, now_ms: u64) -> Vec<[u8; 32]> {
+        let Some(inbox) = self.inboxes.get_mut(log) else {
+            return Vec::new();
+        };
+        let ongoing = inbox.removals.split_off(&(now_ms, [0; 32]));
+        let ended = std::mem::replace(&mut inbox.removals, ongoing);
+        ended.into_keys().map(|(_, address)| address).collect()
+    }
+
+    /// Forgets an inbox, unless removals of it are remembered. Whether it did.
+    pub(super) fn forget(&mut self, log: &LogId) -> bool {
+        let over = self
+            .inboxes
+            .get(log)
+            .is_some_and(|it| it.removals.is_empty());
+        over && self.inboxes.remove(log).is_some()
+    }
+
     /// Checks mail that another holder hands on, as of its hold instant.
     pub(super) fn read(
         &self,
@@ -200,7 +229,7 @@ impl Rules for InboxRules {
     }
 
     fn retention(&self, _: &LogId) -> Retention {
-        RETENTION
+        self.retention
     }
 
     fn name(&self, envelope: &[u8]) -> EnvelopeId {

@@ -156,7 +156,8 @@ impl Book {
         let (by_slot, by_author) = weight(heaviest.slot, &heaviest.author);
         let lighter =
             by_slot > newcomer.0 + 1 || (heaviest.slot == slot && by_author > newcomer.1 + 1);
-        lighter.then_some(*heaviest)
+        // What an author has here does not give way to what it brings next, by whichever slot.
+        (lighter && heaviest.author != *author).then_some(*heaviest)
     }
 }
 

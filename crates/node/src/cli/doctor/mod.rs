@@ -4,6 +4,7 @@
 //! without a daemon and without a network: then it looks at what the daemon would look at when it
 //! starts. With a daemon it asks it, and opens nothing that the daemon holds.
 
+mod mail;
 mod running;
 mod stopped;
 mod way;
@@ -117,6 +118,7 @@ pub(super) fn doctor(home: &Home, asked: &Doctor, output: &Output) -> Result<Don
     let steps = match &asked.of {
         None => whole(home, output)?,
         Some(DoctorOf::Peer { did }) => way::steps(home, did, output)?,
+        Some(DoctorOf::Mail) => mail::steps(home, output)?,
     };
     for step in &steps {
         output.answer(step, Step::in_words)?;
@@ -197,6 +199,10 @@ fn is_healthy(home: &Home) -> Result<(bool, String), Failure> {
         Some(status) => match (&status.references_failed, &status.groups_failed) {
             (Some(cause), _) => (false, format!("the store of references failed: {cause}")),
             (_, Some(cause)) => (false, cause.clone()),
+            (None, None) if status.mail_failed.is_some() => {
+                let cause = status.mail_failed.as_deref().unwrap_or_default();
+                (false, format!("the store of mail failed: {cause}"))
+            }
             (None, None) => (true, format!("{} links", status.links.len())),
         },
     })

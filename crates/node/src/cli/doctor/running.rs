@@ -63,6 +63,12 @@ fn stores(status: &StatusReport, output: &Output) -> Vec<Step> {
         let next = "mend the disk, then start the node again";
         steps.push(step.but(Finding::Bad, meaning, next.to_owned()));
     }
+    if let Some(cause) = &status.mail_failed {
+        let step = Step::good("mail", "ask how the store of mail is", cause.clone());
+        let meaning = "nothing is held for others, fetched or taken";
+        let next = "mend the disk, then start the node again";
+        steps.push(step.but(Finding::Bad, meaning, next.to_owned()));
+    }
     steps
 }
 

@@ -3,6 +3,7 @@
 //! it against the codes in the sources, both ways.
 
 mod groups;
+mod inbox;
 mod links;
 mod local;
 mod mail;
@@ -45,6 +46,7 @@ fn entries() -> impl Iterator<Item = &'static Entry> {
     let areas = [
         local::ENTRIES,
         groups::ENTRIES,
+        inbox::ENTRIES,
         links::ENTRIES,
         mail::ENTRIES,
         messages::ENTRIES,

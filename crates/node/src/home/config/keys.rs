@@ -3,6 +3,7 @@
 use overlane_core::lane::bounds::QUEUED_SHARED_BYTES;
 use overlane_core::lane::chunks::LINK_CHUNKS_MAX_BYTES;
 use overlane_core::ring::bounds::CONNECTIONS_MAX;
+use overlane_relay::inbox::bounds::INBOX_MAILS_MAX;
 
 use crate::PEERS_MAX;
 use crate::link::ice::ICE_SERVERS_MAX;
@@ -35,6 +36,7 @@ pub(super) enum Key {
     LimitsDispatch,
     LimitsChunks,
     LimitsQueued,
+    InboxMails,
     IceServers,
 }
 
@@ -227,6 +229,14 @@ pub const KEYS: &[KeySpec] = &[
         unit: "bytes",
         what: "Bytes that wait in the lanes of all links beyond each lane's reserve; at it, a lane takes no more \
                until some have left.",
+    },
+    KeySpec {
+        key: Key::InboxMails,
+        name: "inbox.mails",
+        kind: Kind::Number(1, INBOX_MAILS_MAX),
+        unit: "mails",
+        what: "Mails that this node holds for one account that is away; at it, whoever has most there gives way \
+               to whoever has less, and where all have as much, more is refused with `log/share_full`.",
     },
     KeySpec {
         key: Key::IceServers,

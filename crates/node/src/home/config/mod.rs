@@ -22,6 +22,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use overlane_core::NetworkId;
+use overlane_relay::inbox::bounds::INBOX_MAILS;
 use overlane_storage_native::StoreKind;
 
 use super::HomeError;
@@ -69,6 +70,8 @@ pub struct Config {
     pub links: LinksConfig,
     /// The bounds that are not constants.
     pub limits: Limits,
+    /// Mails that are held for one account that is away.
+    pub inbox_mails: u64,
     /// STUN and TURN servers, which help links through NATs.
     pub ice_servers: Vec<IceServer>,
 }
@@ -106,6 +109,7 @@ impl Config {
                 ..LinksConfig::default()
             },
             limits: profile.limits(),
+            inbox_mails: INBOX_MAILS,
             ice_servers: Vec::new(),
         }
     }

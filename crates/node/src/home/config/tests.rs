@@ -38,6 +38,7 @@ fn the_written_file_reads_back() {
             queued_max_bytes: 40 << 20,
             ..Profile::Server.limits()
         },
+        inbox_mails: 256,
         ice_servers: vec![
             IceServer::new("stun:a", None, None).expect("a server"),
             IceServer::new("turn:b:1", Some("me"), Some("\"q\"")).expect("a server"),

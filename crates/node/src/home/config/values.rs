@@ -56,6 +56,7 @@ pub(super) fn set(config: &mut Config, spec: &KeySpec, value: &Value) -> Result<
         Key::LimitsDispatch => config.limits.dispatch_max_bytes = number(spec, value)?,
         Key::LimitsChunks => config.limits.chunks_max_bytes = number(spec, value)?,
         Key::LimitsQueued => config.limits.queued_max_bytes = size(number(spec, value)?),
+        Key::InboxMails => config.inbox_mails = number(spec, value)?,
         Key::IceServers => config.ice_servers = ice_servers(spec, value)?,
     }
     Ok(())
@@ -73,6 +74,7 @@ pub(super) fn written(config: &Config, key: Key) -> Option<Value> {
         log,
         links,
         limits,
+        inbox_mails,
         ice_servers,
     } = config;
     let number = |number: u64| Value::from(i64::try_from(number).unwrap_or(i64::MAX));
@@ -97,6 +99,7 @@ pub(super) fn written(config: &Config, key: Key) -> Option<Value> {
         Key::LimitsDispatch => number(limits.dispatch_max_bytes),
         Key::LimitsChunks => number(limits.chunks_max_bytes),
         Key::LimitsQueued => number(limits.queued_max_bytes as u64),
+        Key::InboxMails => number(*inbox_mails),
         Key::IceServers => ice_servers.iter().map(server).collect::<Array>().into(),
     })
 }

@@ -109,7 +109,7 @@ impl Peer {
         result: Result<RingAnswer, RingError>,
         now: Now,
     ) {
-        if self.key_answered(request, &result, now) {
+        if self.key_answered(request, &result, now) || self.chain_answered(request, &result, now) {
             return;
         }
         if let Some(id) = self.ring.asks.asked.remove(&request) {

@@ -134,6 +134,7 @@ impl Peer {
         }
         self.ring.ring = Some(ring);
         self.ring.controls = Controls::new(seed);
+        self.seed_mail(&seed);
         self.settle(now);
     }
 

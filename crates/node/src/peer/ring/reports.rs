@@ -204,10 +204,13 @@ impl Peer {
         reports.recent.remove(&digest);
         reports.order.retain(|of| *of != digest);
         count(&mut self.counters.unreachable, why.code());
-        match (recent.request, &mut self.ring.ring) {
-            (Some(request), Some(ring)) => {
+        let of_mail = recent.request.is_none() && self.mail_unreachable(&digest, now);
+        match recent.request.zip(self.ring.ring.as_mut()) {
+            Some((request, ring)) => {
                 ring.handle_unreachable(request, reporter, why, now.steady_ms);
             }
+            // Nobody is to hear of what was said about mail.
+            _ if of_mail => {}
             _ => self.tell(Event::Unreachable {
                 stream: recent.stream,
                 sequence: recent.sequence,

@@ -33,6 +33,7 @@ impl Driven {
         let (commands_out, commands) = mpsc::channel(1);
         let (_posted_out, posted) = mpsc::unbounded_channel();
         let (_committed_out, committed) = mpsc::unbounded_channel();
+        let (_told_out, told) = mpsc::unbounded_channel();
         let (dropped_out, dropped) = mpsc::unbounded_channel();
         let (_words_out, words) = mpsc::unbounded_channel();
         let refs = Shared::new(dropped_out, commands_out.downgrade());
@@ -49,6 +50,7 @@ impl Driven {
             next_ask: 0,
             refs: Hands::new(refs, None),
             keepers: BTreeMap::new(),
+            mail: MailHands::new(None),
             links,
             workers,
             writer: None,
@@ -67,6 +69,7 @@ impl Driven {
             batches,
             taken,
             committed,
+            told,
             dropped,
             words,
         }));

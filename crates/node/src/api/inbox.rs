@@ -1,0 +1,306 @@
+//! Mail on the local API.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::State;
+use overlane_core::TransactionDigest;
+use overlane_core::replay::CUSTODY_CAPACITY;
+use overlane_core::transaction::{Data, Message};
+use serde::{Deserialize, Serialize};
+
+use super::error::ApiError;
+use super::report;
+use super::server::{Answer, Asked, Shared};
+use super::types::{Refusal, TakenMessage};
+use crate::inbox::{
+    Arrived, HeldElsewhere, Holdings, InboxError, MailCounters, MailStatus, WaitingMail,
+};
+
+/// How long a probe waits for what it left.
+const PROBE_WITHIN: Duration = Duration::from_secs(20);
+
+/// A node's mail.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InboxReport {
+    /// Whether there is a store of mail.
+    pub has_store: bool,
+    /// Why that store failed.
+    pub failed: Option<String>,
+    /// Mail that waits to be taken, in the order it came in.
+    pub waiting: Vec<WaitingReport>,
+    /// Mails in custody, those that were not fetched again since the start with them.
+    pub custody: usize,
+    /// How many there may be.
+    pub custody_max: usize,
+    /// Mails that were fetched and wait for room in custody.
+    pub fetched: usize,
+    /// When custody has room if nothing is taken, while mail waits for room, in Unix milliseconds.
+    pub full_until_ms: Option<u64>,
+    /// The nodes that hold this node's inbox, by the ring.
+    pub holders: Vec<HolderReport>,
+    /// Messages of this node's that wait to be delivered or held.
+    pub sending: usize,
+    /// Mails of this node's that others hold.
+    pub held: Vec<HeldReport>,
+    /// Inboxes that this node holds for others, with what is in them.
+    pub inboxes: Vec<HeldInboxReport>,
+}
+
+/// A mail that waits to be taken.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WaitingReport {
+    /// Its digest, by which it is taken.
+    pub digest: String,
+    /// Who sent it.
+    pub origin: String,
+    /// Its sequence.
+    pub sequence: u64,
+    /// Its sealed bytes.
+    pub bytes: usize,
+    /// The holder it came from.
+    pub holder: String,
+    /// When that holder took it, in Unix milliseconds.
+    pub held_ms: u64,
+}
+
+/// A node that holds this node's inbox.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HolderReport {
+    /// The node.
+    pub did: String,
+    /// Whether it gave all that it holds.
+    pub drained: bool,
+}
+
+/// Where a message is that was to be delivered or held.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "state", rename_all = "snake_case")]
+pub enum ArrivedReport {
+    /// Its destination has admitted it.
+    Delivered,
+    /// Others hold it for its destination, which is away.
+    Held {
+        /// By whom.
+        by: Vec<HoldReport>,
+    },
+    /// Neither.
+    Refused(Refusal),
+}
+
+/// A mail of this node's that others hold.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HeldReport {
+    /// Its digest.
+    pub digest: String,
+    /// Whom it is for.
+    pub destination: String,
+    /// By whom.
+    pub by: Vec<HoldReport>,
+}
+
+/// Who holds a mail, and until when.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HoldReport {
+    /// The node.
+    pub did: String,
+    /// The last instant at which it does, in Unix milliseconds.
+    pub until_ms: u64,
+}
+
+/// An inbox that this node holds for another.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HeldInboxReport {
+    /// Whose.
+    pub owner: String,
+    /// Mails in it.
+    pub mails: u64,
+}
+
+/// Takes a mail.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TakeMailRequest {
+    /// Its digest; the one that came first if none is named.
+    #[serde(default)]
+    pub digest: Option<String>,
+}
+
+/// What came of a probe.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProbeReport {
+    /// By holder.
+    pub holders: Vec<ProbedReport>,
+}
+
+/// What came of a probe of one holder.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProbedReport {
+    /// The holder.
+    pub did: String,
+    /// After how long what was left with it was taken, in milliseconds; none if it was not.
+    pub taken_ms: Option<u64>,
+}
+
+pub(super) fn arrived(arrived: &Result<Arrived, InboxError>) -> ArrivedReport {
+    match arrived {
+        Ok(Arrived::Delivered) => ArrivedReport::Delivered,
+        Ok(Arrived::Held(receipts)) => {
+            let by = receipts.iter().map(|receipt| HoldReport {
+                did: receipt.signer().to_string(),
+                until_ms: receipt.until_ms(),
+            });
+            ArrivedReport::Held { by: by.collect() }
+        }
+        Err(error) => ArrivedReport::Refused(Refusal::of(error)),
+    }
+}
+
+pub(super) async fn show(State(daemon): Shared) -> Answer<InboxReport> {
+    Ok(Json(InboxReport::from(&daemon.node.mail().await?)))
+}
+
+pub(super) async fn fetch(State(daemon): Shared) -> Answer<InboxReport> {
+    daemon.node.fetch_mail().await?;
+    Ok(Json(InboxReport::from(&daemon.node.mail().await?)))
+}
+
+pub(super) async fn take(
+    State(daemon): Shared,
+    asked: Asked<TakeMailRequest>,
+) -> Answer<TakenMessage> {
+    let Json(TakeMailRequest { digest }) = asked?;
+    let digest = digest.map(|text| parse_digest(&text)).transpose()?;
+    let delivery = daemon.node.take_mail(digest).await?;
+    // What does not open is shown as it came: it was taken all the same.
+    let opened = daemon.node.open_mail(&delivery).ok();
+    let mut taken = report::message(&delivery);
+    if let Some(Message::Application { namespace, body }) = opened.as_ref().map(Data::message) {
+        taken.namespace = Some(namespace.as_str().to_owned());
+        taken.text = std::str::from_utf8(body).ok().map(str::to_owned);
+        taken.body = hex::encode(body);
+        taken.sealed = true;
+    }
+    Ok(Json(taken))
+}
+
+pub(super) async fn probe(State(daemon): Shared) -> Answer<ProbeReport> {
+    let probed = daemon.node.probe_inbox(PROBE_WITHIN).await?;
+    let holders = probed.into_iter().map(|(did, taken)| ProbedReport {
+        did: did.to_string(),
+        taken_ms: taken.map(|it| u64::try_from(it.as_millis()).unwrap_or(u64::MAX)),
+    });
+    Ok(Json(ProbeReport {
+        holders: holders.collect(),
+    }))
+}
+
+/// Why the store of mail failed, and what mail comes to.
+pub(super) fn numbers(status: &MailStatus) -> (Option<String>, BTreeMap<String, u64>) {
+    let MailCounters {
+        delivered,
+        held,
+        not_held,
+        fetched,
+        taken,
+        lost,
+        put_off,
+        unsaid,
+        malformed,
+    } = &status.counters;
+    let Holdings {
+        inboxes,
+        kept,
+        let_go,
+        refused,
+        flushes,
+        outcomes_lost,
+        bad_frames,
+    } = &status.holdings;
+    let count = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
+    let numbers = [
+        ("waiting", count(status.waiting.len())),
+        ("custody", count(status.custody)),
+        ("fetched_waiting", count(status.fetched)),
+        ("holders", count(status.holders.len())),
+        ("sending", count(status.sending)),
+        ("held_elsewhere", count(status.held.len())),
+        ("inboxes_here", count(inboxes.len())),
+        ("mails_here", inboxes.values().sum()),
+        ("delivered", *delivered),
+        ("held", *held),
+        ("not_held", *not_held),
+        ("fetched", *fetched),
+        ("taken", *taken),
+        ("lost", lost.values().sum()),
+        ("put_off", put_off.values().sum()),
+        ("unsaid", *unsaid),
+        ("malformed", malformed.saturating_add(*bad_frames)),
+        ("kept_here", *kept),
+        ("let_go_here", *let_go),
+        ("refused_here", *refused),
+        ("flushes", *flushes),
+        ("outcomes_lost", *outcomes_lost),
+    ];
+    let numbers = numbers.map(|(name, number)| (name.to_owned(), number));
+    (status.failure.clone(), numbers.into())
+}
+
+fn parse_digest(text: &str) -> Result<TransactionDigest, ApiError> {
+    let bytes = hex::decode(text).ok();
+    let digest = bytes.and_then(|bytes| <[u8; 32]>::try_from(bytes).ok());
+    digest
+        .map(TransactionDigest)
+        .ok_or(ApiError::NotHex { field: "digest" })
+}
+
+impl From<&MailStatus> for InboxReport {
+    fn from(mail: &MailStatus) -> Self {
+        let holder = |did| HolderReport {
+            did: format!("{did}"),
+            drained: mail.drained.contains(did),
+        };
+        let inboxes = mail.holdings.inboxes.iter().filter(|it| *it.1 > 0);
+        let inboxes = inboxes.map(|(owner, &mails)| HeldInboxReport {
+            owner: owner.to_string(),
+            mails,
+        });
+        Self {
+            has_store: mail.has_store,
+            failed: mail.failure.clone(),
+            waiting: mail.waiting.iter().map(waiting).collect(),
+            custody: mail.custody,
+            custody_max: CUSTODY_CAPACITY,
+            fetched: mail.fetched,
+            full_until_ms: mail.full_until_ms,
+            holders: mail.holders.iter().map(holder).collect(),
+            sending: mail.sending,
+            held: mail.held.iter().map(held).collect(),
+            inboxes: inboxes.collect(),
+        }
+    }
+}
+
+fn waiting(mail: &WaitingMail) -> WaitingReport {
+    WaitingReport {
+        digest: mail.digest.to_string(),
+        origin: mail.origin.to_string(),
+        sequence: mail.sequence,
+        bytes: mail.bytes,
+        holder: mail.holder.to_string(),
+        held_ms: mail.held_ms,
+    }
+}
+
+fn held(mail: &HeldElsewhere) -> HeldReport {
+    let by = mail.by.iter().map(|(did, &until_ms)| HoldReport {
+        did: did.to_string(),
+        until_ms,
+    });
+    HeldReport {
+        digest: mail.digest.to_string(),
+        destination: mail.destination.to_string(),
+        by: by.collect(),
+    }
+}

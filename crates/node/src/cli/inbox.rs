@@ -1,0 +1,178 @@
+//! `inbox list | take | probe`: mail that came while this node was away, and who holds it.
+
+use std::time::{Duration, UNIX_EPOCH};
+
+use axum::http::Method;
+use overlane_node::api::{
+    Client, InboxReport, ProbeReport, ProbedReport, TakeMailRequest, TakenMessage,
+};
+use overlane_node::home::Home;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::args::Inbox;
+use super::ask;
+use super::output::{Done, Failure, Output};
+use super::refs::quoted;
+
+/// The code of a taking where nothing waits.
+const EMPTY: &str = "inbox/empty";
+
+/// Does what was asked about mail.
+pub(super) fn inbox(home: &Home, asked: &Inbox, output: &Output) -> Result<Done, Failure> {
+    match asked {
+        Inbox::List { fetch } => list(home, *fetch, output),
+        Inbox::Take { digest, all } => take(home, digest.as_deref(), *all, output),
+        Inbox::Probe => probe(home, output),
+    }
+}
+
+fn list(home: &Home, fetch: bool, output: &Output) -> Result<Done, Failure> {
+    let report: InboxReport = if fetch {
+        call(home, "/v1/inbox/fetch", &())?
+    } else {
+        let client = Client::of(home);
+        ask(async {
+            let report = client.get("/v1/inbox").await;
+            report.map_err(|error| Failure::of_daemon(&error))
+        })?
+    };
+    output.answer(&report, |report| in_words(report, &output.overlane))?;
+    Ok(Done::Yes)
+}
+
+fn in_words(report: &InboxReport, overlane: &str) -> String {
+    if !report.has_store {
+        return "this node keeps no mail".to_owned();
+    }
+    let mut lines = Vec::new();
+    if let Some(cause) = &report.failed {
+        lines.push(format!("the store of mail failed: {cause}"));
+    }
+    let (waiting, custody) = (report.waiting.len(), report.custody);
+    match (waiting, custody) {
+        (0, 0) => lines.push("no mail waits".to_owned()),
+        (0, _) => {}
+        _ => lines.push(format!("{waiting} mails wait: {overlane} inbox take")),
+    }
+    if custody > waiting {
+        let missing = custody - waiting;
+        lines.push(format!(
+            "{missing} more are in custody here and are fetched again from their holders"
+        ));
+    }
+    for mail in &report.waiting {
+        let (digest, origin, bytes) = (&mail.digest, &mail.origin, mail.bytes);
+        lines.push(format!("  {digest}  of {origin}  {bytes} bytes"));
+    }
+    if report.fetched > 0 || report.full_until_ms.is_some() {
+        let (fetched, most) = (report.fetched, report.custody_max);
+        let until = report.full_until_ms.map_or_else(String::new, |ms| {
+            format!("; else the first is spent at {}", time(ms))
+        });
+        lines.push(format!(
+            "custody is full ({custody} of {most}): {fetched} fetched, and what is with the holders, come when some are taken{until}"
+        ));
+    }
+    lines.push(match report.holders.len() {
+        0 => "nobody holds mail for this node: it has no successor in the ring yet".to_owned(),
+        holders => format!("{holders} nodes hold mail for this one while it is away"),
+    });
+    for holder in &report.holders {
+        let drained = if holder.drained {
+            "gave all it holds"
+        } else {
+            "did not answer yet; that proves nothing of what it holds"
+        };
+        lines.push(format!("  {}  {drained}", holder.did));
+    }
+    for mail in &report.held {
+        let until = mail.by.iter().map(|it| it.until_ms).max();
+        lines.push(format!(
+            "held for {}: {} by {} until {}",
+            mail.destination,
+            mail.digest,
+            mail.by.len(),
+            until.map_or_else(String::new, time)
+        ));
+    }
+    for inbox in &report.inboxes {
+        lines.push(format!("holds {} mails for {}", inbox.mails, inbox.owner));
+    }
+    lines.join("\n")
+}
+
+fn take(home: &Home, digest: Option<&str>, all: bool, output: &Output) -> Result<Done, Failure> {
+    let asked = TakeMailRequest {
+        digest: digest.map(str::to_owned),
+    };
+    let mut taken = 0_u64;
+    loop {
+        match call::<TakenMessage>(home, "/v1/inbox/take", &asked) {
+            Ok(message) => {
+                taken += 1;
+                output.answer(&message, shown)?;
+            }
+            // Nothing is left: that is the end of all, and the answer no to one.
+            Err(failure) if failure.code() == EMPTY => {
+                if taken == 0 && !output.json {
+                    output.line("no mail waits")?;
+                }
+                return Ok(if taken > 0 { Done::Yes } else { Done::No });
+            }
+            Err(failure) => return Err(failure),
+        }
+        if !all {
+            return Ok(Done::Yes);
+        }
+    }
+}
+
+fn shown(message: &TakenMessage) -> String {
+    let namespace = message.namespace.as_deref().unwrap_or_default();
+    let body = match &message.text {
+        Some(text) => quoted(text),
+        None => format!("{} bytes: {}", message.body.len() / 2, message.body),
+    };
+    format!("{} {}: {body}", message.origin, quoted(namespace))
+}
+
+fn probe(home: &Home, output: &Output) -> Result<Done, Failure> {
+    let report: ProbeReport = call(home, "/v1/inbox/probe", &())?;
+    let all = report.holders.iter().all(|it| it.taken_ms.is_some());
+    let well = all && !report.holders.is_empty();
+    output.answer(&report, |report| {
+        if report.holders.is_empty() {
+            return "nobody holds mail for this node: it has no successor in the ring yet"
+                .to_owned();
+        }
+        let lines: Vec<String> = report.holders.iter().map(probed).collect();
+        lines.join("\n")
+    })?;
+    Ok(if well { Done::Yes } else { Done::No })
+}
+
+fn probed(holder: &ProbedReport) -> String {
+    let did = &holder.did;
+    match holder.taken_ms {
+        Some(ms) => format!("{did}  stored a sealed item, and it was taken, in {ms} ms"),
+        None => format!("{did}  did not give back what was left with it"),
+    }
+}
+
+/// An instant as people read it.
+pub(super) fn time(unix_ms: u64) -> String {
+    httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_millis(unix_ms))
+}
+
+fn call<T: DeserializeOwned>(
+    home: &Home,
+    path: &str,
+    asked: &impl Serialize,
+) -> Result<T, Failure> {
+    let client = Client::of(home);
+    ask(async {
+        let answer = client.call(Method::POST, path, asked).await;
+        answer.map_err(|error| Failure::of_daemon(&error))
+    })
+}
