@@ -14,6 +14,7 @@ use overlane_core::Did;
 use overlane_core::identity::AccountKey;
 use overlane_core::seal::SealingKey;
 use tokio::sync::broadcast::{self, error::RecvError};
+use tokio::time::{Duration, timeout};
 
 pub use overlane_core::group::{GROUP_HOSTS_MAX, GROUP_MEMBERS_MAX, GroupId, POST_BODY_MAX_BYTES};
 pub use overlane_recon::{End, Plan, Report};
@@ -27,6 +28,9 @@ pub use crate::peer::groups::{
 
 use crate::node::Node;
 use crate::peer::groups::{Ask, GROUP_TICKET_URL_MAX_BYTES, Reply};
+
+/// How long a link may take that is being made while a group is joined.
+const LINK_WITHIN: Duration = Duration::from_secs(2);
 
 /// A group of a node's. Dropping it changes nothing.
 #[derive(Debug, Clone)]
@@ -60,9 +64,11 @@ impl Node {
         name: Option<&str>,
     ) -> Result<Group, GroupsError> {
         if let Some(url) = &ticket.url {
-            // The ring may lead there without it.
+            // The ring may lead there without it, or a link that is being made already.
             if let Err(error) = self.connect(url).await {
                 tracing::debug!(%error, "no link to where the ticket says");
+                let host = ticket.hosts.first().copied().unwrap_or(ticket.owner);
+                let _ = timeout(LINK_WITHIN, self.reachable(host)).await;
             }
         }
         let (ticket, name) = (ticket.clone(), name.map(str::to_owned));
@@ -295,10 +301,12 @@ impl Follow {
             }
             while !self.more {
                 self.more = match self.events.recv().await {
-                    Ok(GroupEvent::Kept { group, .. } | GroupEvent::Complete { group, .. }) => {
-                        group == self.group.id
-                    }
-                    Ok(_) => false,
+                    Ok(
+                        GroupEvent::Kept { group, .. }
+                        | GroupEvent::Complete { group, .. }
+                        | GroupEvent::Roster { group, .. },
+                    ) => group == self.group.id,
+                    Ok(GroupEvent::PostRefused { .. }) => false,
                     // What it missed is read.
                     Err(RecvError::Lagged(_)) => true,
                     Err(RecvError::Closed) => return Err(GroupsError::Closed),

@@ -64,7 +64,15 @@ fn group_of(members: usize) -> (Place, Daemon, Vec<(Place, Daemon)>) {
         let daemon = place.daemon();
         json(&place, &["peer", "add", up.url()]);
         let invited = json(&host, &["group", "invite", "team", &did_key(&place)]);
-        let joined = json(&place, &["group", "join", text(&invited["ticket"])]);
+        json(&place, &["group", "join", text(&invited["ticket"])]);
+        // The link may come after that; then the roster does by itself.
+        let joined = loop {
+            let joined = team(&place);
+            if joined["revision"] != 0 {
+                break joined;
+            }
+            std::thread::yield_now();
+        };
         assert_eq!(
             (&joined["member"], &joined["host"]),
             (&true.into(), &false.into())

@@ -42,13 +42,19 @@ impl<S: LogStore> Groups<S> {
             bytes += entry.bytes as usize;
             let envelope = self.logs.store().envelope(&log, entry.seq);
             let envelope = envelope.map_err(LogsError::Store);
-            if let Some(envelope) = self.check(envelope)? {
-                let known = self.groups.get(&log);
-                posts.push(known.map_or_else(
-                    || unread(entry),
-                    |known| self.view_post(known, group, entry, &envelope),
-                ));
+            let Some(envelope) = self.check(envelope)? else {
+                continue;
+            };
+            let known = self.groups.get(&log);
+            let known = known.ok_or(GroupsError::NotKnown { group })?;
+            let post = self.view_post(known, group, entry, &envelope);
+            let current = known.roster.as_ref().map_or(0, |it| it.subject().epoch());
+            if complete && post.epoch > current {
+                // Its key comes with a roster that is on its way here.
+                next = None;
+                break;
             }
+            posts.push(post);
         }
         Ok(Page { posts, next })
     }
