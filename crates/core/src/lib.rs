@@ -5,6 +5,7 @@
 //! machine wants done goes out as values. The same code is driven natively, in a simulator and
 //! in a browser.
 
+pub mod e2e;
 pub mod fault;
 pub mod group;
 pub mod identity;

@@ -11,6 +11,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use overlane_core::e2e::bounds::*;
 use overlane_core::group::*;
 use overlane_core::identity::{CLOCK_SKEW_MS, DELEGATION_TTL_DEFAULT_MS, DELEGATION_TTL_MAX_MS};
 use overlane_core::lane::chunks::*;
@@ -280,6 +281,32 @@ fn the_page_tells_every_bound_as_it_is() {
         let rows = table.lines().filter(|line| line.starts_with("| `"));
         assert_eq!(rows.count(), bounds.len(), "{heading}");
     }
+}
+
+#[test]
+fn the_page_tells_every_bound_of_sessions_as_it_is() {
+    let page = page();
+    let bounds = named![
+        BODY_MAX_BYTES,
+        SESSION_PEERS_MAX,
+        SESSIONS_KEPT,
+        SESSION_WAITING_MAX,
+        SESSION_WAITING_MAX_BYTES,
+        SESSION_ANSWER_MS,
+        SESSION_TRIES,
+        REKEY_MESSAGES,
+        REKEY_MS,
+        SESSION_LIFE_MS,
+        SESSION_OPENS,
+        SESSION_LOSTS,
+    ];
+    let table = part(part(&page, "## E2E sessions"), "### Bounds");
+    for (name, value) in &bounds {
+        let row = format!("| `{name}` | {value} |");
+        assert!(table.contains(&row), "no row {row}");
+    }
+    let rows = table.lines().filter(|line| line.starts_with("| `"));
+    assert_eq!(rows.count(), bounds.len());
 }
 
 /// Every string in quotes of this kind in the crate's sources.

@@ -18,6 +18,7 @@ mod places;
 pub mod refs;
 mod runtime;
 mod sending;
+mod session;
 pub mod share;
 #[cfg(feature = "sim")]
 pub mod sim;
@@ -35,4 +36,5 @@ pub use peer::inbox;
 pub use peer::{Delivery, Event, Receipt, Refusal, SendError};
 pub use runtime::{EVENTS_KEPT_MAX, PEERS_MAX, Progress};
 pub use sending::{Sealing, Sending};
+pub use session::Session;
 pub use status::{NeighbourStatus, PeerState, PeerStatus, QueueStatus, Role, Status, StoreStatus};

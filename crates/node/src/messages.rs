@@ -1,11 +1,12 @@
 //! The application's end: admitted messages, each handed out once.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use overlane_core::Class;
+use overlane_core::{Class, Did};
 use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedSender;
+use zeroize::Zeroizing;
 
 use crate::peer::{Delivery, PlaceId};
 
@@ -23,8 +24,13 @@ pub struct Messages {
 struct Queues {
     state: Mutex<State>,
     changed: Notify,
+    /// A body came in a session, or nothing more will.
+    in_session: Notify,
     taken: UnboundedSender<Taken>,
 }
+
+/// A body that came in a session, and its place.
+type Body = (PlaceId, Zeroizing<Vec<u8>>);
 
 /// The place of a message that was handed out; it comes free when this is dropped.
 #[derive(Debug)]
@@ -82,6 +88,7 @@ impl Drop for Place {
 #[derive(Debug, Default)]
 struct State {
     classes: [VecDeque<(PlaceId, Delivery)>; Class::ALL.len()],
+    sessions: BTreeMap<Did, VecDeque<Body>>,
     turn: usize,
     closed: bool,
 }
@@ -93,6 +100,7 @@ impl Messages {
             queues: Arc::new(Queues {
                 state: Mutex::default(),
                 changed: Notify::new(),
+                in_session: Notify::new(),
                 taken,
             }),
         }
@@ -137,10 +145,45 @@ impl Messages {
         self.queues.changed.notify_one();
     }
 
+    /// Hands a body that came in a session to the application's side. The peer holds a place for it.
+    pub(crate) fn push_in_session(&self, place: PlaceId, from: Did, body: Zeroizing<Vec<u8>>) {
+        let mut state = self.lock();
+        let queue = state.sessions.entry(from).or_default();
+        queue.push_back((place, body));
+        drop(state);
+        self.queues.in_session.notify_waiters();
+    }
+
+    /// The next body that came in a session with this node. `None` once the node has shut down and every
+    /// one of them is taken. Dropping the future takes nothing.
+    pub(crate) async fn next_in_session(&self, with: Did) -> Option<Zeroizing<Vec<u8>>> {
+        loop {
+            let changed = self.queues.in_session.notified();
+            tokio::pin!(changed);
+            // Registered before looking, so that what arrives in between is not missed.
+            changed.as_mut().enable();
+            {
+                let mut state = self.lock();
+                let queue = state.sessions.get_mut(&with);
+                if let Some((place, body)) = queue.and_then(VecDeque::pop_front) {
+                    state.sessions.retain(|_, queue| !queue.is_empty());
+                    drop(state);
+                    drop(self.place(place));
+                    return Some(body);
+                }
+                if state.closed {
+                    return None;
+                }
+            }
+            changed.await;
+        }
+    }
+
     /// Nothing more will come.
     pub(crate) fn close(&self) {
         self.lock().closed = true;
         self.queues.changed.notify_waiters();
+        self.queues.in_session.notify_waiters();
     }
 
     /// Takes from the classes in turn; the error says whether nothing more will come.
@@ -157,15 +200,18 @@ impl Messages {
                     // A wake-up that two arrivals shared goes on to the next taker.
                     self.queues.changed.notify_one();
                 }
-                let place = Place {
-                    place,
-                    ended: Ended::Taken,
-                    taken: self.queues.taken.clone(),
-                };
-                return Ok((delivery, place));
+                return Ok((delivery, self.place(place)));
             }
         }
         Err(state.closed)
+    }
+
+    fn place(&self, place: PlaceId) -> Place {
+        Place {
+            place,
+            ended: Ended::Taken,
+            taken: self.queues.taken.clone(),
+        }
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {

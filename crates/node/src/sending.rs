@@ -216,7 +216,7 @@ impl Node {
     }
 
     /// Waits for a place and gives the message to the driver.
-    async fn send_outgoing(
+    pub(crate) async fn send_outgoing(
         &self,
         outgoing: Outgoing,
         progress: Option<watch::Sender<Progress>>,

@@ -12,6 +12,7 @@
 
 mod mesh;
 mod ring_seal;
+mod ring_session;
 
 use std::collections::BTreeSet;
 

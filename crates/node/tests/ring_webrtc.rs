@@ -91,6 +91,51 @@ async fn five_nodes_reach_each_other_through_a_middle_that_all_are_linked_to() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn two_nodes_speak_in_a_session_through_a_middle_and_after_a_restart() {
+    let middle = builder(1).spawn().await.expect("a node");
+    let url = middle.url().expect("a URL").to_owned();
+    let node = |number| builder(number).links_max(1).peer(url.clone()).spawn();
+    let (one, two) = (
+        node(2).await.expect("a node"),
+        node(3).await.expect("a node"),
+    );
+    for node in [&one, &two] {
+        assert!(node.linked(middle.did()).await);
+    }
+    reaches(&one, two.did()).await;
+    reaches(&two, one.did()).await;
+    let (here, there) = (one.session(two.did()), two.session(one.did()));
+    for number in 0..20_u8 {
+        here.send(&[number]).await.expect("sent");
+        assert_eq!(there.recv().await.expect("a body").as_slice(), [number]);
+        there.send(&[number, 1]).await.expect("sent");
+        assert_eq!(here.recv().await.expect("a body").as_slice(), [number, 1]);
+    }
+    // The other one is started again, and knows of no session.
+    let mut events = one.events();
+    two.shutdown().await;
+    let two = node(3).await.expect("a node");
+    assert!(two.linked(middle.did()).await);
+    reaches(&two, one.did()).await;
+    reaches(&one, two.did()).await;
+    here.send(b"into nothing").await.expect("sent");
+    loop {
+        if let Event::SessionLost { with, .. } = events.recv().await.expect("an event") {
+            assert_eq!(with, two.did());
+            break;
+        }
+    }
+    here.send(b"after").await.expect("sent");
+    let there = two.session(one.did());
+    assert_eq!(there.recv().await.expect("a body").as_slice(), b"after");
+    there.end().await.expect("it runs");
+    for node in [&one, &two, &middle] {
+        node.shutdown().await;
+    }
+    assert!(there.recv().await.is_none());
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_message_for_nobody_is_reported_to_its_sender() {
     let here = builder(1).spawn().await.expect("a node");
     let there = builder(2).peer(here.url().expect("a URL")).spawn().await;

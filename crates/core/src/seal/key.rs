@@ -76,6 +76,17 @@ impl SealingSecret {
         &self.secret
     }
 
+    /// The 32 bytes of the secret, wiped when dropped.
+    pub(crate) fn to_bytes(&self) -> Zeroizing<[u8; 32]> {
+        Zeroizing::new(self.secret.to_bytes().into())
+    }
+
+    /// The secret of these bytes.
+    #[cfg(test)]
+    pub(crate) fn from_bytes(bytes: &[u8; 32]) -> Option<Self> {
+        Deserializable::from_bytes(bytes).ok().map(Self::new)
+    }
+
     fn new(secret: <X25519HkdfSha256 as Kem>::PrivateKey) -> Self {
         let key = X25519HkdfSha256::sk_to_pk(&secret).to_bytes();
         Self {

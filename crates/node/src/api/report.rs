@@ -240,6 +240,10 @@ pub(super) fn event(event: &Event) -> EventLine {
             reporter: reporter.to_string(),
             error: why.code().to_owned(),
         },
+        Event::SessionLost { with, sent } => EventLine::SessionLost {
+            with: with.to_string(),
+            sent: *sent,
+        },
         Event::SendProgress {
             id,
             placed_bytes,

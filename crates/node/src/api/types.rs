@@ -463,6 +463,13 @@ pub enum EventLine {
         /// Why, as a code.
         error: String,
     },
+    /// The other side of an E2E session does not know it any more.
+    SessionLost {
+        /// The other side.
+        with: String,
+        /// How many bodies were sent in it.
+        sent: u64,
+    },
     /// A part of a large message is in its lane.
     SendProgress {
         /// The send.

@@ -225,6 +225,9 @@ fn event_in_words(event: &EventLine) -> Option<String> {
             error,
             ..
         } => format!("-- {sequence} of {stream} does not arrive: {error}"),
+        EventLine::SessionLost { with, .. } => {
+            format!("-- {with} does not know its session any more")
+        }
         EventLine::StoreFailed { error, message } => {
             format!("-- store failed: {message} ({error})")
         }

@@ -6,6 +6,7 @@ use overlane_core::ring::{RingAnswer, RingError, WhyUnreachable};
 use overlane_core::store::StoreError;
 use overlane_core::transaction::Payload;
 use overlane_core::{Class, Did, StreamKey, TransactionDigest};
+use zeroize::Zeroizing;
 
 use super::{
     AskId, Heard, Keeper, OfferId, PlaceId, Receipt, Refusal, SealJob, SealTicket, SendError,
@@ -57,6 +58,16 @@ pub enum Effect {
         class: Class,
         /// The message.
         delivery: Box<Delivery>,
+    },
+    /// Hand a body that came in a session to the application; its place is held until
+    /// `handle_dispatch_taken`.
+    InSession {
+        /// Its place.
+        place: PlaceId,
+        /// Who sent it.
+        from: Did,
+        /// What it says.
+        body: Zeroizing<Vec<u8>>,
     },
     /// A frame of this lane was taken: its credit goes back.
     Taken {
@@ -176,6 +187,14 @@ pub enum Event {
         reporter: Did,
         /// Why.
         why: WhyUnreachable,
+    },
+    /// The other side of an E2E session does not know it any more: what was sent in it lately may be lost,
+    /// and the next body goes in another.
+    SessionLost {
+        /// The other side.
+        with: Did,
+        /// How many bodies were sent in it.
+        sent: u64,
     },
     /// A part of a large message is in its lane.
     SendProgress {

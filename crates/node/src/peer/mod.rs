@@ -37,6 +37,7 @@ mod ring;
 mod seal;
 mod send;
 mod sending;
+mod session;
 mod share;
 mod withdraw;
 
@@ -85,6 +86,7 @@ use outbound::{OutKey, Outbound};
 use references::Carried;
 use ring::RingPart;
 use seal::Sealing;
+use session::InSessions;
 
 /// One node's protocol.
 #[derive(Debug)]
@@ -108,6 +110,7 @@ pub struct Peer {
     outbound: Outbound,
     ring: RingPart,
     sealing: Sealing,
+    in_sessions: InSessions,
     counters: Counters,
     failure_told: bool,
     carried: Carried,
@@ -161,6 +164,7 @@ impl Peer {
             outbound: Outbound::default(),
             ring: RingPart::new(did, now.steady_ms),
             sealing: Sealing::default(),
+            in_sessions: InSessions::default(),
             counters: Counters::default(),
             failure_told: false,
             carried: Carried::default(),
@@ -297,6 +301,7 @@ impl Peer {
         for stream in self.outbound.due(now.steady_ms) {
             self.reserve(stream, now);
         }
+        self.sessions_timeout(now);
         self.ring_timeout(now);
         self.references_timeout(now);
         self.mail_timeout(now);
@@ -340,6 +345,7 @@ impl Peer {
             self.outbound.due_ms(),
             self.ring_due_ms(),
             self.references_due_ms(),
+            self.sessions_due_ms(),
             self.chunks.due_ms(),
             self.mail.due_ms(),
         ];
@@ -376,6 +382,7 @@ impl Peer {
             match self.outbound.next_freed() {
                 Some(stream) => self.reserve(stream, now),
                 None if self.pump_ring(now) => {}
+                None if self.serve_sessions(now) => {}
                 None => return,
             }
         }

@@ -1,5 +1,6 @@
 //! Why a frame went no further.
 
+use overlane_core::e2e::SessionRefusal;
 use overlane_core::lane::chunks::ChunkRefusal;
 use overlane_core::ring::{RingRefusal, WhyUnreachable};
 use overlane_core::seal::SealError;
@@ -82,6 +83,15 @@ pub enum Refusal {
     /// A message that is not sealed, where this node asks for that. It was admitted, and is consumed.
     #[error("the message is not sealed, and this node takes sealed messages only")]
     NotSealed,
+    /// A message of an E2E session. It was admitted, and is consumed.
+    #[error(transparent)]
+    Session(SessionRefusal),
+    /// A message of an E2E session of an account whose static key is not known here.
+    #[error("{from} speaks in a session, and its contact card is not known here")]
+    NoSessionKey {
+        /// Who speaks.
+        from: Did,
+    },
     /// The link went down while too much of what it brought was waiting.
     #[error("the link went down before its frames were admitted, and too many wait already")]
     Orphaned,
@@ -130,6 +140,8 @@ impl Refusal {
             | Self::Replay(_)
             | Self::Seal(_)
             | Self::NotSealed
+            | Self::Session(_)
+            | Self::NoSessionKey { .. }
             | Self::Orphaned
             | Self::VerifierStopped => false,
         }
@@ -154,6 +166,8 @@ impl Coded for Refusal {
             Self::Replay(refusal) => refusal.code(),
             Self::Seal(error) => error.code(),
             Self::NotSealed => "seal/required",
+            Self::Session(refusal) => refusal.code(),
+            Self::NoSessionKey { .. } => "e2e/no_key",
             Self::Orphaned => "payload/orphaned",
             Self::VerifierStopped => "payload/verifier_stopped",
         }
@@ -167,6 +181,7 @@ impl Coded for Refusal {
             Self::Route { why, .. } => why.fault(),
             Self::Ring(refusal) => refusal.fault(),
             Self::Seal(error) => error.fault(),
+            Self::Session(refusal) => refusal.fault(),
             Self::NoProgress { .. }
             | Self::UnknownReport { .. }
             | Self::WrongLane { .. }
@@ -175,7 +190,10 @@ impl Coded for Refusal {
             | Self::WrongDestination { .. }
             | Self::LinkCut
             | Self::BadOrigins => Fault::PeerMisbehaved,
-            Self::NotSealed | Self::Orphaned | Self::VerifierStopped => Fault::RefusedByBound,
+            Self::NotSealed
+            | Self::NoSessionKey { .. }
+            | Self::Orphaned
+            | Self::VerifierStopped => Fault::RefusedByBound,
         }
     }
 }

@@ -1,12 +1,14 @@
 //! Sends: what is asked for, what is known afterwards, why one is refused.
 
 use bytes::Bytes;
+use overlane_core::e2e::SessionError;
 use overlane_core::replay;
 use overlane_core::seal::{SEALED_NAMESPACE, SealError, sealed_bytes};
 use overlane_core::transaction::{Data, PROOF_TTL_DEFAULT_MS, SignError, VerifyError};
 use overlane_core::{Class, Coded, Did, Fault, StreamKey, TransactionDigest, TxId};
 
 use super::refs::RESERVED_NAMESPACES;
+use super::session::SESSION_OVERHEAD_BYTES;
 use super::{ASKED_KEYS_MAX, PENDING_SENDS_MAX, SealSeed};
 
 /// A message to sign and send.
@@ -23,6 +25,10 @@ pub struct Outgoing {
     /// What an application's message is sealed with to its destination before it is signed; `None` to
     /// send it as it is.
     pub seal: Option<SealSeed>,
+    /// Whether it is the body of an E2E message to be sent in a session.
+    pub in_session: bool,
+    /// What it is counted for, where that is not its data's size.
+    pub(super) counted_bytes: Option<u64>,
     /// The node by way of which it goes, where that is not the ring's to choose.
     pub via: Option<Did>,
     /// The node by way of which answers to it are heard.
@@ -39,6 +45,8 @@ impl Outgoing {
             tx_id,
             ttl_ms,
             seal: None,
+            in_session: false,
+            counted_bytes: None,
             via: None,
             reply_via: None,
         }
@@ -51,6 +59,13 @@ impl Outgoing {
         self
     }
 
+    /// The same, in a session with its destination.
+    #[must_use]
+    pub fn in_session(mut self) -> Self {
+        self.in_session = true;
+        self
+    }
+
     pub(super) fn class(&self) -> Class {
         self.data.class()
     }
@@ -60,9 +75,11 @@ impl Outgoing {
         let bytes = self.data.as_bytes().len();
         let bytes = match self.seal {
             Some(_) => sealed_bytes(bytes),
+            None if self.in_session => bytes.saturating_add(SESSION_OVERHEAD_BYTES),
             None => bytes,
         };
-        u64::try_from(bytes).unwrap_or(u64::MAX)
+        let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
+        self.counted_bytes.unwrap_or(bytes)
     }
 }
 
@@ -129,6 +146,9 @@ pub enum SendError {
     /// The message cannot be sealed.
     #[error(transparent)]
     Seal(SealError),
+    /// It is not sent in a session.
+    #[error(transparent)]
+    Session(SessionError),
     /// What was to be sealed is lost. Nothing was signed.
     #[error("sealing the message stopped without an answer: send it again")]
     SealerStopped,
@@ -158,6 +178,7 @@ impl Coded for SendError {
             Self::KeysAsked => "seal/keys_asked",
             Self::Seal(error) => error.code(),
             Self::SealerStopped => "seal/stopped",
+            Self::Session(error) => error.code(),
             Self::TooManyPending => "send/too_many_pending",
             Self::Cancelled => "send/cancelled",
             Self::Closed => "node/closed",
@@ -168,6 +189,7 @@ impl Coded for SendError {
         match self {
             Self::Unreachable { .. } | Self::NoKey { .. } => Fault::Unreachable,
             Self::Seal(error) => error.fault(),
+            Self::Session(error) => error.fault(),
             Self::ToItself { .. }
             | Self::NotSigned(_)
             | Self::ReservedNamespace

@@ -387,7 +387,7 @@ impl Peer {
     }
 
     pub(super) fn sent(&mut self, id: SendId, result: Result<Receipt, SendError>) {
-        if self.ring_sent(id, &result) {
+        if Self::is_sessions(id) || self.ring_sent(id, &result) {
             return;
         }
         if let Err(error) = &result {

@@ -17,7 +17,7 @@ impl Peer {
         if is_own(id) {
             return;
         }
-        if self.withdraw_unsealed(id, now) {
+        if self.withdraw_unsealed(id, now) || self.withdraw_from_session(id) {
             return self.settle(now);
         }
         match self.outbound.withdraw(id) {

@@ -88,6 +88,8 @@ pub(crate) enum Command {
     OfferAnswered(OfferId, Result<Vec<u8>, &'static str>),
     /// A link that the ring wanted could not be had.
     ConnectFailed(Did, &'static str),
+    /// End the sessions with a node.
+    EndSession(Did),
     /// An account's public key.
     Learn(Box<AccountKey>),
     /// Ask for something about references.
@@ -315,6 +317,7 @@ impl Driver {
             Command::ConnectFailed(peer, code) => {
                 self.peer.handle_connect_failed(peer, code, now);
             }
+            Command::EndSession(with) => self.peer.end_session(with, now),
             Command::Learn(account) => self.peer.learn(&account, now),
             Command::References(request) => {
                 let Request {
@@ -449,6 +452,9 @@ impl Driver {
                 class,
                 delivery,
             } => self.messages.push(place, class, *delivery),
+            Effect::InSession { place, from, body } => {
+                self.messages.push_in_session(place, from, body);
+            }
             Effect::Taken { link, class } => self.links.taken(link, class),
             Effect::Close { link } => {
                 let links = self.links.clone();

@@ -27,8 +27,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
+use overlane_core::e2e::Sessions;
 use tokio::net::TcpListener;
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
+use zeroize::Zeroizing;
 
 use crate::builder::NodeBuilder;
 use crate::error::NodeError;
@@ -169,6 +171,13 @@ pub(crate) async fn start(builder: NodeBuilder) -> Result<Node, NodeError> {
     let limits = builder.limits;
     peer.set_limits(&limits);
     peer.open_with(identity.sealing());
+    let sessions = Sessions::new(
+        identity.network(),
+        identity.did(),
+        identity.sealing(),
+        Zeroizing::new(identity.nonce()),
+    );
+    peer.hold_sessions(sessions, identity.nonce());
     peer.require_sealed(builder.require_sealed);
     peer.join_ring(identity.nonce(), clock.now());
     for (record, bad) in peer.engine().unrestorable() {

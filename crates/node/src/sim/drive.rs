@@ -86,6 +86,7 @@ impl World<'_> {
             Effect::Connect { .. }
             | Effect::Offered { .. }
             | Effect::Asked { .. }
+            | Effect::InSession { .. }
             | Effect::Commit(_)
             | Effect::Keeper(..)
             | Effect::References(_)
@@ -303,6 +304,7 @@ impl World<'_> {
                 }
                 self.maybe_open_window(node, &refusal);
             }
+            Told::SessionLost { .. } => {}
             Told::StoreFailed { error } => {
                 self.counts.stores_failed += 1;
                 let number = node.to_be_bytes();

@@ -11,6 +11,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
+use overlane_core::e2e::Sessions;
 use overlane_core::identity::{
     Account, DELEGATION_TTL_DEFAULT_MS, Delegatee, Delegation, Life, Signer, VerifyContext,
 };
@@ -57,6 +58,9 @@ pub(crate) struct SimNode {
     /// Its account, and whether it takes the application's messages only if they are sealed.
     account: Account,
     pub(crate) requires_sealed: bool,
+    /// Bodies that came in sessions: from whom, and what.
+    pub(crate) in_sessions: Vec<(Did, Vec<u8>)>,
+    starts: u8,
     writing: Option<Batch>,
     waiting: VecDeque<(PlaceId, Class, Delivery)>,
     /// Frames in its driver's hand, where drivers are slow.
@@ -200,6 +204,8 @@ impl Mesh {
                 seals: Vec::new(),
                 account: account(u8::try_from(index).unwrap()),
                 requires_sealed: false,
+                in_sessions: Vec::new(),
+                starts: 0,
                 writing: None,
                 waiting: VecDeque::new(),
                 placing: VecDeque::new(),
@@ -250,6 +256,12 @@ impl Mesh {
         let mut peer = Peer::new(Arc::clone(&node.signer), scan, now);
         peer.open_with(Arc::new(SealingSecret::for_account(&node.account).unwrap()));
         peer.require_sealed(node.requires_sealed);
+        node.starts += 1;
+        let mut seed = [node.starts; 32];
+        seed[..8].copy_from_slice(&index.to_be_bytes());
+        let secret = Arc::new(SealingSecret::for_account(&node.account).unwrap());
+        let sessions = Sessions::new(NETWORK, node.did, secret, Zeroizing::new(seed));
+        peer.hold_sessions(sessions, seed);
         for namespace in &node.delegating {
             assert!(peer.delegate_replay(namespace));
         }
@@ -447,6 +459,18 @@ impl Mesh {
         seed[..8].copy_from_slice(&self.nodes[from].next_send.to_be_bytes());
         seed[8..16].copy_from_slice(&self.now_ms.to_be_bytes());
         self.send_outgoing(from, to, data, Some(SealSeed::new(Zeroizing::new(seed))))
+    }
+
+    /// Sends a body in a session.
+    pub(crate) fn say(&mut self, from: usize, to: Did, body: &[u8]) -> SendId {
+        let id = self.next_send(from);
+        let mut name = [1; 16];
+        name[..8].copy_from_slice(&id.0.to_be_bytes());
+        let outgoing = Outgoing::new(to, data(Class::E2e, body), TxId(name)).in_session();
+        let now = self.now(from);
+        self.peer(from).send(id, outgoing, now);
+        self.drain(from);
+        id
     }
 
     /// As [`send`](Self::send), of this data.
@@ -761,6 +785,10 @@ impl Mesh {
                     if self.broken == Some(Broken::PlacesFreedBeforeTaken) {
                         self.peer(index).handle_dispatch_taken(place, now);
                     }
+                }
+                Effect::InSession { place, from, body } => {
+                    node.in_sessions.push((from, body.to_vec()));
+                    self.peer(index).handle_dispatch_taken(place, now);
                 }
                 Effect::Taken { .. }
                     if self.broken == Some(Broken::RefusedFrameNotCredited)

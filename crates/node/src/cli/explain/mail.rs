@@ -4,6 +4,71 @@ use super::{Entry, NOTHING, THEIRS, entry};
 
 pub(super) const ENTRIES: &[Entry] = &[
     entry(
+        "e2e/again",
+        "A message of an E2E session was taken before.",
+        THEIRS,
+    ),
+    entry(
+        "e2e/does_not_open",
+        "A message of an E2E session does not open under its keys.",
+        THEIRS,
+    ),
+    entry(
+        "e2e/ended",
+        "The E2E session was ended before this was sent in it.",
+        "send it again: another session is asked for",
+    ),
+    entry(
+        "e2e/handshake",
+        "The handshake of an E2E session does not hold for who signed it.",
+        THEIRS,
+    ),
+    entry(
+        "e2e/malformed",
+        "Bytes that are no message of an E2E session.",
+        THEIRS,
+    ),
+    entry(
+        "e2e/no_answer",
+        "The other node did not answer the handshake of an E2E session.",
+        "see whether it is there: {overlane} peer ping DID",
+    ),
+    entry(
+        "e2e/no_key",
+        "A node speaks in an E2E session whose key is not known here: its account is not Ed25519, and no contact card of it was seen.",
+        "send it something sealed, which asks for its card",
+    ),
+    entry(
+        "e2e/paced",
+        "A node began more handshakes of E2E sessions than it may in a minute.",
+        NOTHING,
+    ),
+    entry(
+        "e2e/too_large",
+        "A body is larger than an E2E session carries at once.",
+        "the message names the bound; send less at once, or send it sealed",
+    ),
+    entry(
+        "e2e/unasked",
+        "An answer to no handshake of an E2E session that is open here.",
+        THEIRS,
+    ),
+    entry(
+        "e2e/unknown_session",
+        "A message of an E2E session that this node does not know: it was restarted, or let go of it. The other side is told, and begins another.",
+        NOTHING,
+    ),
+    entry(
+        "e2e/waiting_full",
+        "As many bodies as may be wait for an E2E session with this node.",
+        "wait until some are sent, or see whether it is there: {overlane} peer ping DID",
+    ),
+    entry(
+        "e2e/weak_key",
+        "The other node's key gives every secret the same answer: no E2E session can be had with it.",
+        THEIRS,
+    ),
+    entry(
         "group/does_not_open",
         "A post of a group does not open under the key of its epoch.",
         THEIRS,

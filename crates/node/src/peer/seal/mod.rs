@@ -17,7 +17,7 @@ use std::sync::Arc;
 use overlane_core::identity::{AccountKey, KeyKind, Life};
 use overlane_core::ring::{RequestId, RingAnswer, RingError};
 use overlane_core::seal::{
-    CARD_TTL_MAX_MS, CardSubject, ContactCard, SealContext, SealError, SealingSecret,
+    CARD_TTL_MAX_MS, CardSubject, ContactCard, SealContext, SealError, SealingKey, SealingSecret,
 };
 use overlane_core::transaction::Message;
 use overlane_core::wire::cbor::{from_slice, to_vec};
@@ -73,6 +73,11 @@ impl Sealing {
         ticket
     }
 
+    /// The key that is sealed to for this account, if it is known.
+    pub(super) fn sealing_key(&mut self, of: Did, now_ms: u64) -> Option<SealingKey> {
+        self.keys.sealing_key(of, now_ms)
+    }
+
     pub(super) fn is_settled(&self) -> bool {
         self.lines.is_empty() && self.opening.is_empty()
     }
@@ -125,7 +130,8 @@ impl Peer {
     /// A message joins its stream, sealed if that is asked for.
     pub(super) fn begin_send(&mut self, id: SendId, outgoing: Outgoing, now: Now) {
         let stream = (outgoing.destination, outgoing.class());
-        if outgoing.seal.is_none() && !self.sealing.lines.holds(stream) {
+        let needs_key = outgoing.seal.is_some() || outgoing.in_session;
+        if !needs_key && !self.sealing.lines.holds(stream) {
             self.outbound.wait(stream, id, outgoing, now.steady_ms);
             return self.reserve(stream, now);
         }
@@ -139,7 +145,12 @@ impl Peer {
         let destination = stream.0;
         if self.sealing.lines.waits(stream) {
             match self.sealing.keys.sealing_key(destination, now.wall_ms) {
-                Some(key) => self.seal_line(stream, key),
+                Some(key) => {
+                    for (id, outgoing) in self.sealing.lines.take_for_session(stream) {
+                        self.send_in_session(id, outgoing, &key, now);
+                    }
+                    self.seal_line(stream, key);
+                }
                 None => {
                     if let Err(error) = self.ask_key(destination, now) {
                         self.give_up_keys(stream, &error);
@@ -157,7 +168,7 @@ impl Peer {
         }
     }
 
-    fn seal_line(&mut self, stream: OutKey, key: overlane_core::seal::SealingKey) {
+    fn seal_line(&mut self, stream: OutKey, key: SealingKey) {
         let context = SealContext {
             network: self.network,
             origin: self.did,
@@ -377,7 +388,11 @@ impl Peer {
             }
         });
         match message {
-            Ok(message) => self.hand_over(lane, bytes, *message, now),
+            Ok(message) => {
+                if let Some(message) = self.take_for_session(link, lane, bytes, message, now) {
+                    self.hand_over(lane, bytes, *message, now);
+                }
+            }
             // It was admitted, so it is consumed; its place is free again.
             Err(refusal) => {
                 self.refuse(link, lane, refusal);
@@ -409,7 +424,6 @@ mod tests {
     use overlane_core::identity::{
         Account, DELEGATION_TTL_DEFAULT_MS, Delegatee, Delegation, Signer, VerifyContext,
     };
-    use overlane_core::seal::SealingKey;
     use zeroize::Zeroizing;
 
     use super::*;

@@ -64,9 +64,9 @@ impl Lines {
     /// A message joins its stream's line.
     pub(super) fn push(&mut self, stream: OutKey, id: SendId, outgoing: Outgoing) {
         let bytes = outgoing.data_bytes();
-        let state = match outgoing.seal {
-            Some(_) => State::NoKey(Box::new(outgoing)),
-            None => State::Ready(Box::new(outgoing)),
+        let state = match outgoing.seal.is_some() || outgoing.in_session {
+            true => State::NoKey(Box::new(outgoing)),
+            false => State::Ready(Box::new(outgoing)),
         };
         let waiting = Waiting { id, bytes, state };
         self.lines.entry(stream).or_default().push_back(waiting);
@@ -91,6 +91,24 @@ impl Lines {
                 state => state,
             };
         }
+    }
+
+    /// Takes out what waits for this key to be sent in a session.
+    pub(super) fn take_for_session(&mut self, stream: OutKey) -> Vec<(SendId, Outgoing)> {
+        let Some(line) = self.lines.get_mut(&stream) else {
+            return Vec::new();
+        };
+        let (mut taken, mut kept) = (Vec::new(), VecDeque::new());
+        for waiting in std::mem::take(line) {
+            match waiting.state {
+                State::NoKey(outgoing) if outgoing.in_session => {
+                    taken.push((waiting.id, *outgoing))
+                }
+                state => kept.push_back(Waiting { state, ..waiting }),
+            }
+        }
+        *line = kept;
+        taken
     }
 
     /// Whether something of this stream waits for its destination's key.
