@@ -115,6 +115,12 @@ pub const DISCLAIMED_MAX: usize = 8;
 /// The largest delegation that is referred to; a larger one travels inline.
 pub const REFERRED_MAX_BYTES: usize = 512;
 
+/// Delegations that a receiver says it misses at a time.
+pub const MISSING_MAX: usize = STATEMENTS_MAX;
+
+/// How long a frame waits in its lane for a delegation that was missed and is to be shown.
+pub const MISSED_WAITS_MS: u64 = FORGETS_AFTER_MS;
+
 /// How long a message may be under way on a channel: B.
 pub const DELIVERY_BOUND_MS: u64 = 25_000;
 

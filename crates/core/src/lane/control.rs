@@ -7,9 +7,11 @@
 
 use super::bounds::{
     LANE_WINDOW_DEFAULT_BYTES, LANE_WINDOW_FRAMES, LANE_WINDOW_MIN_BYTES, LANES,
-    LINK_WINDOW_DEFAULT_BYTES, LINK_WINDOW_MIN_BYTES, WINDOW_MAX_BYTES, WINDOW_SCALE_MAX,
+    LINK_WINDOW_DEFAULT_BYTES, LINK_WINDOW_MIN_BYTES, MISSING_MAX, REFERRED_MAX_BYTES,
+    WINDOW_MAX_BYTES, WINDOW_SCALE_MAX,
 };
 use super::delegations::Statements;
+use crate::identity::DelegationDigest;
 use crate::ids::{Class, NetworkId};
 use crate::wire::cbor::{CborError, Decode, Encode, Reader, Writer, from_slice};
 use crate::wire::frame::CONTROL_MARKER;
@@ -251,6 +253,23 @@ fn each_lane(reader: &mut Reader<'_>) -> Result<[u64; LANES], CborError> {
     Ok(lanes)
 }
 
+fn missing(reader: &mut Reader<'_>) -> Result<Vec<DelegationDigest>, CborError> {
+    let at = reader.at();
+    let digests = reader.list(MISSING_MAX)?;
+    match digests.is_empty() {
+        true => Err(Reader::invalid(at, "number of missing delegations")),
+        false => Ok(digests),
+    }
+}
+
+fn shown(reader: &mut Reader<'_>) -> Result<Vec<u8>, CborError> {
+    let at = reader.at();
+    match reader.bytes()? {
+        shown if shown.len() <= REFERRED_MAX_BYTES => Ok(shown.to_vec()),
+        _ => Err(Reader::invalid(at, "delegation that is shown")),
+    }
+}
+
 /// What a numbered control frame says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Numbered {
@@ -258,6 +277,10 @@ pub enum Numbered {
     Credit(Credit),
     /// The same, and what the receiver says of delegations.
     Delegations(Credit, Statements),
+    /// Frames wait for these delegations, which they refer to and which are not held.
+    Missing(Vec<DelegationDigest>),
+    /// A delegation that is missed.
+    Show(Vec<u8>),
     /// Are you there?
     Ping,
     /// The answer to the PING of this number.
@@ -276,7 +299,8 @@ pub enum ControlFrame {
     /// `[3, class]`: the lane's FIN came through, and everything before it.
     FinAck(Class),
     /// `[4, number, heard, credit]`, `[5, number, heard]` (PING), `[6, number, heard, ping]` (PONG),
-    /// `[7, number, heard, credit, [[known digest, …], [disclaimed digest, …]]]` (CREDIT with KNOWN and DISCLAIM).
+    /// `[7, number, heard, credit, [[known digest, …], [disclaimed digest, …]]]` (CREDIT with KNOWN and DISCLAIM),
+    /// `[8, number, heard, [digest, …]]` (MISSING), `[9, number, heard, delegation]` (SHOW).
     Numbered {
         /// This frame's number, from 1.
         number: u64,
@@ -329,6 +353,18 @@ impl Encode for ControlFrame {
                     .value(heard)
                     .value(credit)
                     .value(statements),
+                Numbered::Missing(digests) => writer
+                    .array(4)
+                    .uint(8)
+                    .value(number)
+                    .value(heard)
+                    .list(digests),
+                Numbered::Show(delegation) => writer
+                    .array(4)
+                    .uint(9)
+                    .value(number)
+                    .value(heard)
+                    .bytes(delegation),
                 Numbered::Ping => writer.array(3).uint(5).value(number).value(heard),
                 Numbered::Pong(ping) => writer
                     .array(4)
@@ -350,7 +386,7 @@ impl<'a> Decode<'a> for ControlFrame {
             (1, 2) => Self::HelloAck(reader.value()?),
             (2, 3) => Self::Fin(reader.value()?, reader.value()?),
             (3, 2) => Self::FinAck(reader.value()?),
-            (tag @ 4..=7, _) => Self::Numbered {
+            (tag @ 4..=9, _) => Self::Numbered {
                 number: reader.value()?,
                 heard: reader.value()?,
                 says: match (tag, items) {
@@ -358,6 +394,8 @@ impl<'a> Decode<'a> for ControlFrame {
                     (5, 3) => Numbered::Ping,
                     (6, 4) => Numbered::Pong(reader.value()?),
                     (7, 5) => Numbered::Delegations(reader.value()?, reader.value()?),
+                    (8, 4) => Numbered::Missing(missing(reader)?),
+                    (9, 4) => Numbered::Show(shown(reader)?),
                     _ => return Err(Reader::invalid(at, "link control frame")),
                 },
             },

@@ -19,6 +19,7 @@ use std::collections::VecDeque;
 
 use super::bounds::{LANE_PAYLOADS_MAX, PIPE_BYTES_PER_MS, near};
 use super::control::{Credit, Windows};
+use super::delegations::Came;
 use super::per_lane::PerLane;
 use super::reason::Violation;
 use super::rules::Rules;
@@ -114,6 +115,15 @@ impl Outgoing {
         *self.payloads.of(class)
     }
 
+    /// Payload frames of each lane whose message the receiver said was taken.
+    pub(super) fn passed(&self) -> PerLane<u64> {
+        let passed = |class| {
+            let payloads = self.payloads(class);
+            payloads.saturating_sub(self.unpassed_payloads(class))
+        };
+        PerLane(Class::ALL.map(passed))
+    }
+
     /// Payload frames of a lane whose message the receiver has not said was taken.
     pub(super) fn unpassed_payloads(&self, class: Class) -> u64 {
         *self.unpassed_payloads.of(class)
@@ -168,9 +178,16 @@ struct IncomingLane {
     taken_frames: u64,
     taken_bytes: u64,
     /// Frames that came and were not yet handed to the application's side.
-    waiting: VecDeque<(Vec<u8>, Charge)>,
+    waiting: VecDeque<Waiting>,
     /// What the frames that were handed out and not yet taken are charged.
     handed_out: VecDeque<Charge>,
+}
+
+/// A frame that waits in its lane.
+#[derive(Debug)]
+struct Waiting {
+    came: Came,
+    charge: Charge,
 }
 
 /// What a payload frame holds of its lane's window: its share of its message's bytes, and the message
@@ -205,7 +222,7 @@ impl Incoming {
         &mut self,
         class: Class,
         size_bytes: usize,
-        frames: Vec<Vec<u8>>,
+        frames: Vec<Came>,
     ) -> Result<(), Violation> {
         let size = size_bytes as u64;
         let windows = self.windows.times(self.granted.scale);
@@ -233,20 +250,20 @@ impl Incoming {
         lane.received_payloads = lane.received_payloads.saturating_add(frames.len() as u64);
         let last = frames.len().saturating_sub(1);
         let mut left = size;
-        for (at, frame) in frames.into_iter().enumerate() {
+        for (at, came) in frames.into_iter().enumerate() {
             // The last one carries what the message adds to its frames.
             let ends_message = at == last;
             let bytes = if ends_message {
                 left
             } else {
-                left.min(frame.len() as u64)
+                left.min(came.frame.len() as u64)
             };
             left = left.saturating_sub(bytes);
             let charge = Charge {
                 bytes,
                 ends_message,
             };
-            lane.waiting.push_back((frame, charge));
+            lane.waiting.push_back(Waiting { came, charge });
         }
         self.drained_bytes = drained_bytes;
         Ok(())
@@ -255,9 +272,36 @@ impl Incoming {
     /// Hands the lane's next frame to the application's side.
     pub(super) fn hand_out(&mut self, class: Class) -> Option<Vec<u8>> {
         let lane = self.lanes.of_mut(class);
-        let (frame, charge) = lane.waiting.pop_front()?;
+        let Waiting { came, charge } = lane.waiting.pop_front()?;
         lane.handed_out.push_back(charge);
-        Some(frame)
+        Some(came.frame)
+    }
+
+    /// Since when the lane's next frame waits for a delegation, if it does.
+    pub(super) fn head_missed_since_ms(&self, class: Class) -> Option<u64> {
+        let head = self.lanes.of(class).waiting.front()?;
+        head.came.misses.then_some(head.came.at_ms)
+    }
+
+    /// Whether a frame of the lane waits for a delegation.
+    pub(super) fn misses(&self, class: Class) -> bool {
+        let mut waiting = self.lanes.of(class).waiting.iter();
+        waiting.any(|waiting| waiting.came.misses)
+    }
+
+    /// Since when the first lane waits for a delegation.
+    pub(super) fn missed_since_ms(&self) -> Option<u64> {
+        let heads = Class::ALL.map(|class| self.head_missed_since_ms(class));
+        heads.into_iter().flatten().min()
+    }
+
+    /// Every frame that waits for a delegation, for `again` to write out once more.
+    pub(super) fn write_out_missed(&mut self, mut again: impl FnMut(Came) -> Came) {
+        let waiting = self.lanes.each_mut();
+        let waiting = waiting.flat_map(|(_, lane)| lane.waiting.iter_mut());
+        for Waiting { came, .. } in waiting.filter(|waiting| waiting.came.misses) {
+            *came = again(std::mem::take(came));
+        }
     }
 
     /// The application took the oldest frame that was handed out; `false` if there is none.

@@ -8,18 +8,24 @@
 //!
 //! Law (lease): a sender refers to a delegation only after the receiver said KNOWN and before it said
 //! DISCLAIM; a receiver forgets one only `FORGETS_AFTER_MS` after it said DISCLAIM, and after the last
-//! frame that named it. What is under way no longer than `DELIVERY_BOUND_MS` so never misses. A miss leaves the
-//! frame as it is, to be refused where it is read, and answers DISCLAIM, after which the sender shows the
-//! delegation again. Source: protocol decision 6 (delegation references).
+//! frame that named it. What is under way no longer than `DELIVERY_BOUND_MS` so never misses. Law (a miss
+//! loses nothing): a frame that misses keeps its place in its lane, and what is behind it there, no
+//! other lane, waits with it; the receiver says MISSING, and the sender, which keeps what it refers to
+//! until the frame is taken, answers SHOW. Only a sender that does not is waited for no longer than
+//! `MISSED_WAITS_MS`; the frame then goes on as it is, to be refused where it is read.
+//! Source: protocol decision 6 (delegation references), failure story 3.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use super::bounds::{
-    DISCLAIMED_MAX, HELD_DELEGATIONS_MAX, KNOWN_AGAIN_MS, REFERRED_MAX_BYTES,
+    DISCLAIMED_MAX, HELD_DELEGATIONS_MAX, KNOWN_AGAIN_MS, MISSING_MAX, REFERRED_MAX_BYTES,
     SHOWN_DELEGATIONS_MAX, STATEMENTS_MAX, STATEMENTS_OWED_MAX,
 };
+use super::per_lane::PerLane;
 use super::rules::Rules;
 use crate::identity::DelegationDigest;
+use crate::ids::Class;
 use crate::transaction::{NamedBy, named};
 use crate::wire::cbor::{CborError, Decode, Encode, Reader, Writer};
 
@@ -60,12 +66,48 @@ impl<'a> Decode<'a> for Statements {
     }
 }
 
+/// Where a frame leaves.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Leaves<'a> {
+    /// Its lane.
+    pub(super) class: Class,
+    /// How many payload frames left in that lane before it.
+    pub(super) number: u64,
+    /// How many of each lane's the receiver said were taken.
+    pub(super) passed: &'a PerLane<u64>,
+}
+
+/// A frame that came.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Came {
+    /// As far as it could be written out.
+    pub(super) frame: Vec<u8>,
+    /// Whether it refers to what is not held.
+    pub(super) misses: bool,
+    /// When it came.
+    pub(super) at_ms: u64,
+}
+
+impl Came {
+    /// As it came off its channel.
+    pub(super) fn now(frame: Vec<u8>, at_ms: u64) -> Self {
+        Self {
+            frame,
+            misses: false,
+            at_ms,
+        }
+    }
+}
+
 /// What a sender showed.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Shown {
     /// By their bytes, so that nothing is hashed for a frame whose delegations are here.
     delegations: BTreeMap<Vec<u8>, ShownOne>,
+    /// Those that are to be shown again.
+    to_show: BTreeSet<DelegationDigest>,
     uses: u64,
+    rules: Rules,
     /// References sent.
     pub(super) referred: u64,
 }
@@ -76,14 +118,37 @@ struct ShownOne {
     /// The receiver said that it knows it.
     known: bool,
     used: u64,
+    /// How many payload frames of each lane had left with the last one that refers to it.
+    referred: PerLane<u64>,
+}
+
+impl ShownOne {
+    /// Whether a frame that refers to it was not taken yet.
+    fn is_under_way(&self, passed: &PerLane<u64>) -> bool {
+        let mut lanes = self.referred.each();
+        lanes.any(|(class, &referred)| referred > *passed.of(class))
+    }
 }
 
 impl Shown {
+    pub(super) fn new(rules: Rules) -> Self {
+        Self {
+            delegations: BTreeMap::new(),
+            to_show: BTreeSet::new(),
+            uses: 0,
+            rules,
+            referred: 0,
+        }
+    }
+
     /// The frame with references in place of what the receiver knows; `None` if it stays as it is.
-    pub(super) fn shorten(&mut self, frame: &[u8]) -> Option<Vec<u8>> {
+    pub(super) fn shorten(&mut self, frame: &[u8], leaves: &Leaves<'_>) -> Option<Vec<u8>> {
         let [origin, hop] = named(frame).ok()?;
         let edits = [origin, hop].map(|named| match named.by {
-            NamedBy::Inline(bytes) => self.refer(bytes).map(|digest| (named.at, digest)),
+            NamedBy::Inline(bytes) => {
+                let digest = self.refer(bytes, leaves);
+                digest.map(|digest| (named.at, digest))
+            }
             NamedBy::Digest(_) => None,
         });
         let mut short = Vec::with_capacity(frame.len());
@@ -109,8 +174,31 @@ impl Shown {
         }
     }
 
+    /// Frames wait at the receiver for this delegation. What no frame under way refers to, no honest
+    /// receiver misses.
+    pub(super) fn missed(&mut self, digest: DelegationDigest, passed: &PerLane<u64>) {
+        let shown = self.delegations.values_mut();
+        for one in shown.filter(|one| one.digest == digest && one.is_under_way(passed)) {
+            one.known = false;
+            if self.rules.shows_again {
+                self.to_show.insert(digest);
+            }
+        }
+    }
+
+    /// The next delegation that is to be shown again.
+    pub(super) fn next_to_show(&mut self) -> Option<Vec<u8>> {
+        while let Some(digest) = self.to_show.pop_first() {
+            let mut shown = self.delegations.iter();
+            if let Some((bytes, _)) = shown.find(|(_, one)| one.digest == digest) {
+                return Some(bytes.clone());
+            }
+        }
+        None
+    }
+
     /// The digest, if the receiver knows it.
-    fn refer(&mut self, bytes: &[u8]) -> Option<DelegationDigest> {
+    fn refer(&mut self, bytes: &[u8], leaves: &Leaves<'_>) -> Option<DelegationDigest> {
         if bytes.len() > REFERRED_MAX_BYTES {
             return None;
         }
@@ -118,17 +206,27 @@ impl Shown {
         let used = self.uses;
         if let Some(one) = self.delegations.get_mut(bytes) {
             one.used = used;
-            return one.known.then_some(one.digest);
+            if !one.known {
+                return None;
+            }
+            let referred = one.referred.of_mut(leaves.class);
+            *referred = (*referred).max(leaves.number.saturating_add(1));
+            return Some(one.digest);
         }
         if self.delegations.len() >= SHOWN_DELEGATIONS_MAX {
-            let oldest = self.delegations.iter().min_by_key(|(_, one)| one.used);
-            let oldest = oldest.map(|(bytes, _)| bytes.clone());
-            oldest.and_then(|oldest| self.delegations.remove(&oldest));
+            let keeps = self.rules.keeps_referred;
+            let free = self.delegations.iter();
+            let free = free.filter(|(_, one)| !keeps || !one.is_under_way(leaves.passed));
+            let oldest = free.min_by_key(|(_, one)| one.used);
+            // Where frames under way refer to all of them, a newcomer travels inline until one is free.
+            let oldest = oldest.map(|(bytes, _)| bytes.clone())?;
+            self.delegations.remove(&oldest);
         }
         let one = ShownOne {
             digest: DelegationDigest::of(bytes),
             known: false,
             used,
+            referred: PerLane::default(),
         };
         self.delegations.insert(bytes.to_vec(), one);
         None
@@ -146,9 +244,13 @@ pub(super) struct Held {
     delegations: BTreeMap<DelegationDigest, HeldOne>,
     /// What it has yet to say of them: KNOWN, or DISCLAIM.
     owed: BTreeMap<DelegationDigest, bool>,
+    /// What it has yet to say it misses.
+    missing: BTreeSet<DelegationDigest>,
     rules: Rules,
     /// References that came to what is not held.
     pub(super) missed: u64,
+    /// Frames that went on without what they refer to.
+    pub(super) lost: u64,
 }
 
 #[derive(Debug)]
@@ -176,37 +278,79 @@ impl Held {
         Self {
             delegations: BTreeMap::new(),
             owed: BTreeMap::new(),
+            missing: BTreeSet::new(),
             rules,
             missed: 0,
+            lost: 0,
         }
     }
 
-    /// The frame as it was before it was shortened. What it shows is held from now on.
-    pub(super) fn write_out(&mut self, frame: Vec<u8>, now_ms: u64) -> Vec<u8> {
-        let Ok([origin, hop]) = named(&frame) else {
-            return frame;
+    /// The frame as it was before it was shortened, or what it misses is asked for. What it shows is held
+    /// from now on.
+    pub(super) fn write_out(&mut self, came: Came, now_ms: u64) -> Came {
+        self.write_out_asking(came, true, now_ms)
+    }
+
+    fn write_out_asking(&mut self, came: Came, asks: bool, now_ms: u64) -> Came {
+        let Ok([origin, hop]) = named(&came.frame) else {
+            return came;
         };
-        let of_origin = self.take(&origin.by, now_ms);
+        let of_origin = self.take(&origin.by, asks, now_ms);
         let of_hop = match hop.by {
             // It refers to the origin's in its own frame, as it always may.
-            NamedBy::Digest(digest) if digest == origin.by.digest() => None,
-            by => self.take(&by, now_ms),
+            NamedBy::Digest(digest) if digest == origin.by.digest() => Take::Stays,
+            by => self.take(&by, asks, now_ms),
         };
-        let mut whole = Vec::new();
-        let mut copied = 0;
-        for (at, digest) in [(origin.at, of_origin), (hop.at, of_hop)] {
-            let Some(one) = digest.and_then(|digest| self.delegations.get(&digest)) else {
-                continue;
-            };
-            whole.extend_from_slice(frame.get(copied..at.start).unwrap_or_default());
-            whole = inline(whole, &one.bytes);
-            copied = at.end;
+        let takes = [(origin.at, of_origin), (hop.at, of_hop)];
+        let misses = takes.iter().any(|(_, take)| *take == Take::Missed);
+        let held = takes.map(|(at, take)| match take {
+            Take::Held(digest) => self.delegations.get(&digest).map(|one| (at, &*one.bytes)),
+            Take::Stays | Take::Missed => None,
+        });
+        let frame = inlined(&came.frame, held);
+        Came {
+            frame: frame.unwrap_or(came.frame),
+            misses,
+            at_ms: came.at_ms,
         }
-        if copied == 0 {
-            return frame;
+    }
+
+    /// A frame that missed `digest`, which is `shown` now.
+    pub(super) fn write_out_shown(
+        &mut self,
+        came: Came,
+        digest: DelegationDigest,
+        shown: &[u8],
+        now_ms: u64,
+    ) -> Came {
+        let frame = match named(&came.frame) {
+            Ok([origin, hop]) => {
+                let first = origin.by == NamedBy::Digest(digest);
+                let also = hop.by == NamedBy::Digest(digest) && !first;
+                let here = [(origin.at, first), (hop.at, also)];
+                inlined(
+                    &came.frame,
+                    here.map(|(at, here)| here.then_some((at, shown))),
+                )
+            }
+            Err(_) => None,
+        };
+        match frame {
+            // What else it misses was asked for, and is not shown with this.
+            Some(frame) => self.write_out_asking(Came { frame, ..came }, false, now_ms),
+            None => came,
         }
-        whole.extend_from_slice(frame.get(copied..).unwrap_or_default());
-        whole
+    }
+
+    /// What is missed, to be said next.
+    pub(super) fn missing(&mut self) -> Option<Vec<DelegationDigest>> {
+        let mut missing = Vec::new();
+        while missing.len() < MISSING_MAX
+            && let Some(digest) = self.missing.pop_first()
+        {
+            missing.push(digest);
+        }
+        (!missing.is_empty()).then_some(missing)
     }
 
     /// Whether there is something to say.
@@ -234,27 +378,34 @@ impl Held {
         (statements.count() > 0).then_some(statements)
     }
 
-    /// What a frame names: the digest of what is to be written out in it.
-    fn take(&mut self, by: &NamedBy<'_>, now_ms: u64) -> Option<DelegationDigest> {
+    /// What a frame names.
+    fn take(&mut self, by: &NamedBy<'_>, asks: bool, now_ms: u64) -> Take {
         match *by {
             NamedBy::Inline(bytes) => {
                 self.hold(bytes, now_ms);
-                None
+                Take::Stays
             }
             NamedBy::Digest(digest) => {
-                let Some(one) = self.delegations.get_mut(&digest) else {
+                if let Some(one) = self.delegations.get_mut(&digest) {
+                    one.named_ms = now_ms;
+                    return Take::Held(digest);
+                }
+                if asks {
                     self.missed = self.missed.saturating_add(1);
-                    self.owe(digest, false);
-                    return None;
-                };
-                one.named_ms = now_ms;
-                Some(digest)
+                    // A sender that names what it never showed is asked for no more than this.
+                    if self.missing.len() >= STATEMENTS_OWED_MAX {
+                        self.lost = self.lost.saturating_add(1);
+                        return Take::Stays;
+                    }
+                    self.missing.insert(digest);
+                }
+                Take::Missed
             }
         }
     }
 
     /// The sender showed this one.
-    fn hold(&mut self, bytes: &[u8], now_ms: u64) {
+    pub(super) fn hold(&mut self, bytes: &[u8], now_ms: u64) {
         if bytes.len() > REFERRED_MAX_BYTES {
             return;
         }
@@ -312,16 +463,28 @@ impl Held {
     }
 
     fn owe(&mut self, digest: DelegationDigest, known: bool) {
-        // A sender that names what it never showed is not told more than this.
+        // No more than are held; the bound holds whatever else is told.
         if self.owed.len() < STATEMENTS_OWED_MAX || self.owed.contains_key(&digest) {
             self.owed.insert(digest, known);
         }
     }
 
     #[cfg(test)]
-    pub(super) fn sizes(&self) -> (usize, usize) {
-        (self.delegations.len(), self.owed.len())
+    pub(super) fn sizes(&self) -> (usize, usize, usize) {
+        let (owed, missing) = (self.owed.len(), self.missing.len());
+        (self.delegations.len(), owed, missing)
     }
+}
+
+/// What becomes of a name in a frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Take {
+    /// It stays as it is.
+    Stays,
+    /// It is written out.
+    Held(DelegationDigest),
+    /// It is not held.
+    Missed,
 }
 
 impl Lease {
@@ -339,6 +502,22 @@ impl NamedBy<'_> {
             Self::Digest(digest) => digest,
         }
     }
+}
+
+/// The frame with these delegations written out; `None` if there is none of them.
+fn inlined(frame: &[u8], held: [Option<(Range<usize>, &[u8])>; 2]) -> Option<Vec<u8>> {
+    let mut whole = Vec::new();
+    let mut copied = 0;
+    for (at, delegation) in held.into_iter().flatten() {
+        whole.extend_from_slice(frame.get(copied..at.start)?);
+        whole = inline(whole, delegation);
+        copied = at.end;
+    }
+    if copied == 0 {
+        return None;
+    }
+    whole.extend_from_slice(frame.get(copied..)?);
+    Some(whole)
 }
 
 /// `[0, delegation]` behind what is there.

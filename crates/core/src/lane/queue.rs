@@ -110,10 +110,12 @@ impl Outbound {
 
     /// Takes the next message among the lanes whose head `may_leave`, being of so many bytes and
     /// frames: the lane's first frame, and what else of the lane fits in one batch that may leave.
+    /// `shorten` may give another form of a frame, told its lane and how many frames of the message go
+    /// before it.
     pub(super) fn take(
         &mut self,
         may_leave: impl Fn(Class, usize, usize) -> bool,
-        mut shorten: impl FnMut(&[u8]) -> Option<Vec<u8>>,
+        mut shorten: impl FnMut(Class, usize, &[u8]) -> Option<Vec<u8>>,
     ) -> Option<(Class, Batch)> {
         let ready = |class| {
             let head = self.lanes.of(class).front();
@@ -136,10 +138,10 @@ impl Outbound {
             self.next = after;
         }
         let first = self.pop(class)?;
-        let first = shorten(&first).unwrap_or(first);
+        let first = shorten(class, 0, &first).unwrap_or(first);
         let mut batch = Batch::of(first, self.rules.batch_frames);
         while let Some(next) = self.lanes.of(class).front() {
-            let short = shorten(next);
+            let short = shorten(class, batch.frames(), next);
             let whole = batch.with(short.as_ref().unwrap_or(next).len());
             if !whole.is_some_and(|whole| may_leave(class, whole, batch.frames() + 1)) {
                 break;
@@ -256,7 +258,7 @@ mod tests {
         fill(&mut outbound, Class::E2e);
         assert!(outbound.push(Class::E2e, vec![0]).is_err());
         assert_eq!(outbound.poll_room(), None);
-        outbound.take(|_, _, _| true, |_| None).unwrap();
+        outbound.take(|_, _, _| true, |_, _, _| None).unwrap();
         assert_eq!(outbound.poll_room(), Some(Class::E2e));
         assert_eq!(outbound.poll_room(), None);
         assert_eq!(outbound.push(Class::E2e, vec![0]), Ok(()));
@@ -289,7 +291,7 @@ mod tests {
             }
         }
         let mut order = Vec::new();
-        while let Some((class, _)) = outbound.take(|_, _, _| true, |_| None) {
+        while let Some((class, _)) = outbound.take(|_, _, _| true, |_, _, _| None) {
             order.push(class);
         }
         assert_eq!(order.len(), 40 * LANES);

@@ -4,9 +4,11 @@ use super::batch;
 use super::bounds::HELLOS_TAKEN_MAX;
 use super::channel::Fin;
 use super::control::{ControlFrame, Hello, Numbered};
+use super::delegations::Came;
 use super::numbers::Arrival;
 use super::reason::Violation;
 use super::session::Session;
+use crate::identity::DelegationDigest;
 use crate::ids::Class;
 use crate::wire::frame::Frame;
 
@@ -74,7 +76,7 @@ impl Session {
         }
         let now_ms = self.now_ms;
         let frames = frames.into_iter();
-        let frames = frames.map(|frame| self.held.write_out(frame, now_ms));
+        let frames = frames.map(|frame| self.held.write_out(Came::now(frame, now_ms), now_ms));
         let frames = frames.collect();
         self.incoming.receive(class, size_bytes, frames)
     }
@@ -148,6 +150,20 @@ impl Session {
                 for (digest, known) in known.chain(disclaimed.map(|digest| (digest, false))) {
                     self.shown.known(digest, known);
                 }
+            }
+            Numbered::Missing(digests) => {
+                let passed = self.outgoing.passed();
+                for digest in digests {
+                    self.shown.missed(digest, &passed);
+                }
+            }
+            Numbered::Show(delegation) => {
+                let (held, now_ms) = (&mut self.held, self.now_ms);
+                held.hold(&delegation, now_ms);
+                let digest = DelegationDigest::of(&delegation);
+                self.incoming.write_out_missed(|came| {
+                    held.write_out_shown(came, digest, &delegation, now_ms)
+                });
             }
             Numbered::Ping => self.pong_owed = Some(number),
             Numbered::Pong(ping) => {

@@ -41,6 +41,10 @@ pub(super) struct Rules {
     pub(super) forgets_after_ms: u64,
     /// Whether a delegation is disclaimed before it is forgotten.
     pub(super) disclaims: bool,
+    /// Whether a delegation that the receiver misses is shown once more.
+    pub(super) shows_again: bool,
+    /// Whether a sender keeps what a frame refers to that was not taken yet.
+    pub(super) keeps_referred: bool,
 }
 
 impl Rules {
@@ -62,5 +66,7 @@ impl Rules {
         refers: true,
         forgets_after_ms: FORGETS_AFTER_MS,
         disclaims: true,
+        shows_again: true,
+        keeps_referred: true,
     };
 }

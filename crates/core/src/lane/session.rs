@@ -10,7 +10,7 @@
 
 use super::bounds::{
     FIN_DEADLINE_MS, HANDSHAKE_DEADLINE_MS, HELLO_RESEND_MAX_MS, HELLO_RESEND_MIN_MS,
-    HELLO_RESEND_SLOW_MS, LINGER_MS, WINDOW_SCALE_MAX, WINDOW_SCALE_STEP_MS,
+    HELLO_RESEND_SLOW_MS, LINGER_MS, MISSED_WAITS_MS, WINDOW_SCALE_MAX, WINDOW_SCALE_STEP_MS,
 };
 use super::channel::{Channel, Fin, Kind};
 use super::control::{Hello, QuotaHint, Windows};
@@ -169,7 +169,7 @@ impl Session {
             outbound: Outbound::new(rules),
             outgoing: Outgoing::default(),
             incoming: Incoming::new(config.windows, rules),
-            shown: Shown::default(),
+            shown: Shown::new(rules),
             held: Held::new(rules),
             numbers: Numbers::default(),
             liveness: Liveness::default(),
@@ -316,7 +316,7 @@ impl Session {
                 let Some(&class) = Class::ALL.get(at) else {
                     continue;
                 };
-                if let Some(bytes) = self.incoming.hand_out(class) {
+                if let Some(bytes) = self.next_frame(class) {
                     self.next_out = at + 1;
                     return Some(SessionEvent::Frame { class, bytes });
                 }
@@ -344,9 +344,24 @@ impl Session {
                     linger_ms.min(closing.deadline_ms)
                 };
                 let closing = closing.map_or(u64::MAX, until);
-                Some(closing.min(self.liveness.timeout_ms()))
+                let missed = self.incoming.missed_since_ms();
+                let missed = missed.map_or(u64::MAX, |at| at.saturating_add(MISSED_WAITS_MS));
+                Some(closing.min(missed).min(self.liveness.timeout_ms()))
             }
         }
+    }
+
+    /// The lane's next frame, unless it waits for a delegation: until that is shown, the time is over,
+    /// or the link is.
+    fn next_frame(&mut self, class: Class) -> Option<Vec<u8>> {
+        if let Some(since_ms) = self.incoming.head_missed_since_ms(class) {
+            let waits = since_ms.saturating_add(MISSED_WAITS_MS) > self.now_ms;
+            if waits && self.phase != Phase::Ended {
+                return None;
+            }
+            self.held.lost = self.held.lost.saturating_add(1);
+        }
+        self.incoming.hand_out(class)
     }
 
     // What it is.
@@ -426,6 +441,7 @@ impl Session {
             counters: Counters {
                 references_sent: self.shown.referred,
                 references_missed: self.held.missed,
+                references_lost: self.held.lost,
                 ..self.counters
             },
         }

@@ -68,8 +68,11 @@ pub struct Counters {
     pub takes_without_frame: u64,
     /// Delegations sent by reference.
     pub references_sent: u64,
-    /// References that came to delegations that are not held, left for the node to refuse.
+    /// References that came to delegations that are not held; their frames wait until those are shown.
     pub references_missed: u64,
+    /// Frames that went on without a delegation they refer to, because it was not shown in time; the
+    /// node refuses them.
+    pub references_lost: u64,
     /// Violations of the other side: none or one.
     pub violations: u64,
     /// Frames unconfirmed when the link ended.

@@ -8,6 +8,7 @@ use super::batch::Batch;
 use super::bounds::{CONTROL_IN_FLIGHT_MAX, PROBE_RESERVE_FRAMES, STATEMENTS_ALONE_MAX};
 use super::channel::{Fin, Kind};
 use super::control::{ControlFrame, Hello, Numbered};
+use super::delegations::Leaves;
 use super::session::{Phase, Session, Transmit};
 use crate::ids::Class;
 
@@ -67,7 +68,9 @@ impl Session {
             self.counters.hellos_sent += 1;
             return Some(ControlFrame::Hello(class, hello));
         }
-        if std::mem::take(&mut channel.fin_ack_owed) {
+        // What waits for a delegation did not come through: the other side, which has it, stays.
+        if channel.fin_ack_owed && !self.incoming.misses(class) {
+            channel.fin_ack_owed = false;
             channel.fin_ack_sent = true;
             return Some(ControlFrame::FinAck(class));
         }
@@ -94,7 +97,16 @@ impl Session {
             }
         }
         let due = self.incoming.grant_due() || self.numbers.answer_due();
-        let alone = self.held.owes() && self.numbers.unanswered() < STATEMENTS_ALONE_MAX;
+        let finds_place = self.numbers.unanswered() < STATEMENTS_ALONE_MAX;
+        if finds_place {
+            if let Some(missing) = self.held.missing() {
+                return Some(self.number(Numbered::Missing(missing)));
+            }
+            if let Some(delegation) = self.shown.next_to_show() {
+                return Some(self.number(Numbered::Show(delegation)));
+            }
+        }
+        let alone = self.held.owes() && finds_place;
         if alone || due && self.numbers.has_room(PROBE_RESERVE_FRAMES) {
             self.counters.credits_sent += 1;
             let credit = self.incoming.grant();
@@ -131,7 +143,16 @@ impl Session {
             let room = outgoing.has_room(way, class, size_bytes, payloads) || !rules.heeds_credit;
             room && channels.of(class).in_flight(Kind::Payload) < rules.lane_in_flight
         };
-        let shorten = |frame: &[u8]| rules.refers.then(|| shown.shorten(frame)).flatten();
+        let passed = outgoing.passed();
+        let shorten = |class, before: usize, frame: &[u8]| {
+            let number = outgoing.payloads(class).saturating_add(before as u64);
+            let place = Leaves {
+                class,
+                number,
+                passed: &passed,
+            };
+            rules.refers.then(|| shown.shorten(frame, &place)).flatten()
+        };
         self.outbound.take(may_leave, shorten)
     }
 

@@ -190,12 +190,16 @@ impl Ring {
     }
 
     /// The node by way of which this one hears answers as long as the ring may not lead to it: its
-    /// nearest linked successor. `None` once it has a predecessor and its first successor has it for one.
+    /// nearest linked successor that answers. `None` once it has a predecessor and its first successor has it for one.
     pub fn reply_via(&self) -> Option<Did> {
         let in_its_place = self.members.predecessor().is_some() && self.in_its_place;
-        (!in_its_place)
-            .then(|| first_after(self.own, &self.linked))
-            .flatten()
+        if in_its_place {
+            return None;
+        }
+        // One that did not answer is linked and may pass nothing on.
+        let linked = self.linked.iter().copied();
+        let awake: BTreeSet<Did> = linked.filter(|&peer| !self.is_silent(peer)).collect();
+        first_after(self.own, &awake).or_else(|| first_after(self.own, &self.linked))
     }
 
     // What happened.

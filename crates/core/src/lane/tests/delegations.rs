@@ -10,7 +10,8 @@ use crate::identity::{
 };
 use crate::ids::{Class, Did, TxId};
 use crate::lane::bounds::*;
-use crate::lane::delegations::{Held, Shown, Statements};
+use crate::lane::delegations::{Came, Held, Leaves, Shown, Statements};
+use crate::lane::per_lane::PerLane;
 use crate::lane::rules::Rules;
 use crate::lane::{Session, SessionConfig, SessionEvent};
 use crate::transaction::{Draft, Message, Payload, RelayFields, Transaction};
@@ -51,7 +52,7 @@ fn payload(origin: &Signer, hop: &Signer, sequence: u64) -> Payload {
 }
 
 /// A frame with the outline of a payload, and two things in the place of its delegations.
-fn outline(origin: &[u8], hop: &[u8]) -> Vec<u8> {
+pub(super) fn outline(origin: &[u8], hop: &[u8]) -> Vec<u8> {
     let mut writer = Writer::append(PAYLOAD_MARKER.to_vec());
     writer.array(3).array(5).uint(1).uint(2).uint(3).bytes(b"4");
     let proof = |writer: &mut Writer, delegation: &[u8]| {
@@ -65,7 +66,7 @@ fn outline(origin: &[u8], hop: &[u8]) -> Vec<u8> {
 }
 
 /// What stands for the delegation of this number, larger than a digest.
-fn delegation(number: u64) -> Vec<u8> {
+pub(super) fn delegation(number: u64) -> Vec<u8> {
     let mut delegation = vec![0; 100];
     delegation[..8].copy_from_slice(&number.to_be_bytes());
     delegation
@@ -78,8 +79,23 @@ fn item(number: u64) -> Vec<u8> {
     writer.into_bytes()
 }
 
-fn digest(number: u64) -> DelegationDigest {
+pub(super) fn digest(number: u64) -> DelegationDigest {
     DelegationDigest::of(&item(number))
+}
+
+/// A frame as it leaves, where everything that left before was taken.
+fn shorten(shown: &mut Shown, frame: &[u8]) -> Option<Vec<u8>> {
+    let leaves = Leaves {
+        class: Class::Storage,
+        number: 0,
+        passed: &PerLane([u64::MAX; LANES]),
+    };
+    shown.shorten(frame, &leaves)
+}
+
+/// A frame as it comes off its channel.
+fn out(held: &mut Held, frame: Vec<u8>, now_ms: u64) -> Vec<u8> {
+    held.write_out(Came::now(frame, now_ms), now_ms).frame
 }
 
 fn hear(shown: &mut Shown, statements: Statements) {
@@ -98,7 +114,7 @@ type Lane = VecDeque<(u64, Vec<u8>, Vec<u8>)>;
 /// how many references missed.
 fn lease(seed: u64, rules: Rules) -> u64 {
     let mut rng = Rng(seed);
-    let (mut shown, mut held) = (Shown::default(), Held::new(rules));
+    let (mut shown, mut held) = (Shown::new(Rules::PROTOCOL), Held::new(rules));
     let mut now_ms = 0;
     // A quick lane and a slow one.
     let mut lanes: [Lane; 2] = Default::default();
@@ -113,7 +129,7 @@ fn lease(seed: u64, rules: Rules) -> u64 {
         for lane in &mut lanes {
             while lane.front().is_some_and(|&(at, ..)| at <= now_ms) {
                 let (_, sent, whole) = lane.pop_front().unwrap();
-                let came = held.write_out(sent, now_ms);
+                let came = out(&mut held, sent, now_ms);
                 assert!(held.missed > 0 || came == whole, "seed {seed}");
             }
         }
@@ -127,12 +143,12 @@ fn lease(seed: u64, rules: Rules) -> u64 {
         // Those who send change, faster than a slow message arrives.
         let origin = step / 2 + rng.below(12);
         let whole = outline(&delegation(origin), &delegation(1_000_000));
-        let sent = shown.shorten(&whole).unwrap_or_else(|| whole.clone());
+        let sent = shorten(&mut shown, &whole).unwrap_or_else(|| whole.clone());
         let slow = rng.chance(30);
         let lane = &mut lanes[usize::from(slow)];
         let at_ms = due(&mut rng, now_ms, slow, lane.back().map(|it| it.0));
         lane.push_back((at_ms, sent, whole));
-        let (delegations, owed) = held.sizes();
+        let (delegations, owed, _) = held.sizes();
         assert!(delegations <= HELD_DELEGATIONS_MAX && owed <= STATEMENTS_OWED_MAX);
         assert!(shown.len() <= SHOWN_DELEGATIONS_MAX);
     }
@@ -163,39 +179,56 @@ fn a_receiver_that_forgets_at_once_or_disclaims_nothing_is_caught() {
 }
 
 #[test]
-fn law_a_receiver_that_does_not_hold_one_disclaims_it_and_is_shown_it_again() {
-    let mut shown = Shown::default();
+fn law_a_receiver_that_does_not_hold_one_asks_for_it_and_is_shown_it_again() {
+    let mut shown = Shown::new(Rules::PROTOCOL);
     let whole = outline(&delegation(1), &delegation(2));
-    assert_eq!(shown.shorten(&whole), None, "shown first");
+    assert_eq!(shorten(&mut shown, &whole), None, "shown first");
     shown.known(digest(1), true);
     shown.known(digest(2), true);
-    let short = shown.shorten(&whole).unwrap();
+    let nothing_taken = PerLane([0; LANES]);
+    let leaves = Leaves {
+        class: Class::Storage,
+        number: 0,
+        passed: &nothing_taken,
+    };
+    let short = shown.shorten(&whole, &leaves).unwrap();
     assert!(short.len() + 150 < whole.len());
 
     let mut held = Held::new(Rules::PROTOCOL);
-    assert_eq!(
-        held.write_out(short.clone(), 0),
-        short,
-        "left to be refused"
-    );
+    let came = held.write_out(Came::now(short.clone(), 0), 0);
+    assert_eq!((&came.frame, came.misses), (&short, true));
     assert_eq!(held.missed, 2);
-    let statements = held.statements(0).unwrap();
-    assert!(statements.known.is_empty());
-    assert_eq!(statements.disclaimed.len(), 2);
-    hear(&mut shown, statements);
-    assert_eq!(shown.shorten(&whole), None, "shown again");
-    assert_eq!(held.write_out(whole.clone(), 1), whole);
+    assert_eq!(held.statements(0), None, "nobody else is told anything");
+    let missing = held.missing().unwrap();
+    assert_eq!(missing.len(), 2);
+    assert_eq!(held.missing(), None, "said once");
+    for digest in missing {
+        shown.missed(digest, &nothing_taken);
+    }
+    assert_eq!(shorten(&mut shown, &whole), None, "shown in what follows");
+    let mut came = came;
+    while let Some(delegation) = shown.next_to_show() {
+        assert!(came.misses);
+        let of = DelegationDigest::of(&delegation);
+        held.hold(&delegation, 1);
+        came = held.write_out_shown(came, of, &delegation, 1);
+    }
+    assert_eq!((&came.frame, came.misses), (&whole, false));
+    assert_eq!((held.missed, held.lost), (2, 0), "counted once");
     hear(&mut shown, held.statements(1).unwrap());
-    let short = shown.shorten(&whole).unwrap();
-    assert_eq!(held.write_out(short, 2), whole);
-    assert_eq!(held.missed, 2);
+    let short = shorten(&mut shown, &whole).unwrap();
+    assert_eq!(out(&mut held, short, 2), whole);
+
+    // What no frame under way refers to, nobody misses.
+    shown.missed(digest(1), &PerLane([1; LANES]));
+    assert_eq!(shown.next_to_show(), None);
 }
 
 #[test]
 fn the_tables_are_bounded_and_a_full_one_disclaims_what_was_named_longest_ago() {
     let mut held = Held::new(Rules::PROTOCOL);
     let show = |held: &mut Held, number, now_ms| {
-        held.write_out(outline(&delegation(number), &delegation(0)), now_ms);
+        out(held, outline(&delegation(number), &delegation(0)), now_ms);
     };
     let said = |held: &mut Held, now_ms| -> Vec<Statements> {
         std::iter::from_fn(|| held.statements(now_ms)).collect()
@@ -226,7 +259,7 @@ fn the_tables_are_bounded_and_a_full_one_disclaims_what_was_named_longest_ago() 
     let known = said(&mut held, 300 + FORGETS_AFTER_MS);
     assert!(known.iter().any(|it| it.known.contains(&digest(2_001))));
 
-    // What was never shown is disclaimed up to a bound.
+    // What was never shown is asked for up to a bound.
     for number in 10_000..20_000_u64 {
         let mut frame = Writer::append(PAYLOAD_MARKER.to_vec());
         frame.array(3).array(5).uint(1).uint(2).uint(3).uint(4);
@@ -238,30 +271,35 @@ fn the_tables_are_bounded_and_a_full_one_disclaims_what_was_named_longest_ago() 
             reference(&mut frame);
             frame.uint(8);
         }
-        held.write_out(frame.into_bytes(), 400 + FORGETS_AFTER_MS);
+        out(&mut held, frame.into_bytes(), 400 + FORGETS_AFTER_MS);
     }
-    assert_eq!(held.sizes().1, STATEMENTS_OWED_MAX);
+    assert_eq!(held.sizes().2, STATEMENTS_OWED_MAX);
     assert_eq!(held.missed, 10_000);
+    // Both names of a frame are its origin's; those over the bound are not waited for.
+    assert_eq!(held.lost, 10_000 - STATEMENTS_OWED_MAX as u64);
+    let asked: Vec<_> = std::iter::from_fn(|| held.missing()).collect();
+    assert!(asked.iter().all(|asked| asked.len() <= MISSING_MAX));
+    assert_eq!(asked.concat().len(), STATEMENTS_OWED_MAX);
 
     // A sender shows the ones it used longest ago again.
-    let mut shown = Shown::default();
+    let mut shown = Shown::new(Rules::PROTOCOL);
     for number in 0..=SHOWN_DELEGATIONS_MAX as u64 {
         let frame = outline(&delegation(number), &delegation(number));
-        assert_eq!(shown.shorten(&frame), None);
+        assert_eq!(shorten(&mut shown, &frame), None);
         shown.known(digest(number), true);
     }
     assert_eq!(shown.len(), SHOWN_DELEGATIONS_MAX);
     let shows = |shown: &mut Shown, number| {
         let frame = outline(&delegation(number), &delegation(number));
-        shown.shorten(&frame).is_none()
+        shorten(shown, &frame).is_none()
     };
     assert!(!shows(&mut shown, 1));
     assert!(shows(&mut shown, 0));
     // A large one travels inline always.
     let large = outline(&[1; REFERRED_MAX_BYTES], &[2; REFERRED_MAX_BYTES]);
     let before = (shown.len(), held.sizes().0);
-    assert_eq!(shown.shorten(&large), None);
-    held.write_out(large, 0);
+    assert_eq!(shorten(&mut shown, &large), None);
+    out(&mut held, large, 0);
     assert_eq!((shown.len(), held.sizes().0), before);
 }
 
@@ -283,13 +321,13 @@ fn law_a_shortened_frame_is_what_the_payload_says_and_comes_out_as_it_was() {
     for (origin, hop) in [(&origin, &origin), (&origin, &hop)] {
         let payload = payload(origin, hop, 1);
         let whole = payload.to_frame(|_| false);
-        let (mut shown, mut held) = (Shown::default(), Held::new(Rules::PROTOCOL));
-        assert_eq!(shown.shorten(&whole), None);
-        assert_eq!(held.write_out(whole.clone(), 0), whole);
+        let (mut shown, mut held) = (Shown::new(Rules::PROTOCOL), Held::new(Rules::PROTOCOL));
+        assert_eq!(shorten(&mut shown, &whole), None);
+        assert_eq!(out(&mut held, whole.clone(), 0), whole);
         hear(&mut shown, held.statements(0).unwrap());
-        let short = shown.shorten(&whole).unwrap();
+        let short = shorten(&mut shown, &whole).unwrap();
         assert_eq!(short, payload.to_frame(|_| true));
-        assert_eq!(held.write_out(short, 1), whole);
+        assert_eq!(out(&mut held, short, 1), whole);
     }
 }
 

@@ -6,7 +6,8 @@ use crate::identity::DelegationDigest;
 use crate::ids::{Class, NetworkId};
 use crate::lane::Statements;
 use crate::lane::bounds::{
-    LANE_WINDOW_MIN_BYTES, LINK_WINDOW_MIN_BYTES, STATEMENTS_MAX, WINDOW_SCALE_MAX,
+    LANE_WINDOW_MIN_BYTES, LINK_WINDOW_MIN_BYTES, MISSING_MAX, REFERRED_MAX_BYTES, STATEMENTS_MAX,
+    WINDOW_SCALE_MAX,
 };
 use crate::lane::control::{ControlFrame, Credit, Hello, Numbered, QuotaHint, Windows};
 use crate::wire::bounds::CONTROL_FRAME_MAX_BYTES;
@@ -22,7 +23,7 @@ fn numbered(number: u64, heard: u64, says: Numbered) -> ControlFrame {
 }
 
 /// One of each control frame, and its bytes.
-pub(super) fn golden_vectors() -> [(ControlFrame, &'static str); 8] {
+pub(super) fn golden_vectors() -> [(ControlFrame, &'static str); 10] {
     let hello = Hello {
         network: NetworkId(7),
         windows: Windows::default(),
@@ -60,6 +61,14 @@ pub(super) fn golden_vectors() -> [(ControlFrame, &'static str); 8] {
             numbered(6, 24, Numbered::Delegations(Credit::default(), statements)),
             "4f764c63 85 07 06 1818 84 8400000000 8400000000 00 01 82 \
              81 542020202020202020202020202020202020202020 80",
+        ),
+        (
+            numbered(7, 24, Numbered::Missing(vec![DelegationDigest([0x20; 20])])),
+            "4f764c63 84 08 07 1818 81 542020202020202020202020202020202020202020",
+        ),
+        (
+            numbered(25, 7, Numbered::Show(vec![0x2a; 3])),
+            "4f764c63 84 09 1819 07 432a2a2a",
         ),
     ]
 }
@@ -140,6 +149,9 @@ pub(super) fn control_frame() -> impl Strategy<Value = ControlFrame> {
         credit().prop_map(Numbered::Credit),
         (credit(), statements())
             .prop_map(|(credit, statements)| Numbered::Delegations(credit, statements)),
+        proptest::collection::vec(any::<[u8; 20]>(), 1..=MISSING_MAX)
+            .prop_map(|it| Numbered::Missing(it.into_iter().map(DelegationDigest).collect())),
+        proptest::collection::vec(any::<u8>(), 0..=REFERRED_MAX_BYTES).prop_map(Numbered::Show),
         Just(Numbered::Ping),
         (0..80_u64).prop_map(Numbered::Pong),
     ];

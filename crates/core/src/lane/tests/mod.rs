@@ -9,5 +9,6 @@ mod frames;
 mod hostile;
 mod laws;
 mod mesh;
+mod missing;
 mod page;
 mod pair;

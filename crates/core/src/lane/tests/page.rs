@@ -65,6 +65,8 @@ fn the_page_tells_every_bound() {
         DELIVERY_BOUND_MS,
         FORGETS_AFTER_MS,
         KNOWN_AGAIN_MS,
+        MISSING_MAX,
+        MISSED_WAITS_MS,
     ];
     let table = part("## Links and lanes");
     let (_, table) = table
@@ -94,6 +96,7 @@ fn the_page_names_every_law() {
         include_str!("hostile.rs"),
         include_str!("frames.rs"),
         include_str!("delegations.rs"),
+        include_str!("missing.rs"),
         include_str!("../queue.rs"),
         include_str!("../batch.rs"),
     ];
