@@ -41,7 +41,7 @@ pub(crate) const START_MS: u64 = 1_900_000_000_000;
 pub(crate) const NETWORK: NetworkId = NetworkId(7);
 
 /// Frames that a simulated lane queues.
-const LANE_PLACES: usize = 24;
+pub(crate) const LANE_PLACES: usize = 24;
 
 /// Frames that a simulated lane lets be untaken at its far end.
 const LANE_CREDIT: usize = 16;
@@ -157,6 +157,15 @@ pub(crate) struct Mesh {
     pub(crate) holds_offers: bool,
     /// Nodes that no link can be made between.
     pub(crate) apart: BTreeSet<usize>,
+    /// Nodes that read nothing.
+    pub(crate) deaf: BTreeSet<usize>,
+    /// Nodes that read everything and do nothing about it.
+    pub(crate) idle: BTreeSet<usize>,
+    /// Control frames that those read, and who sent them.
+    pub(crate) told_idle: Vec<(usize, Vec<u8>)>,
+    /// Whether nodes may close links, and those they closed: by whom, to whom.
+    pub(crate) may_close: bool,
+    pub(crate) closed: Vec<(usize, Did)>,
     /// Every frame that this node put in a lane, or that came to it, if somebody listens.
     pub(crate) overheard: Option<(usize, Vec<Vec<u8>>)>,
 }
@@ -190,6 +199,11 @@ impl Mesh {
             holds_offers: false,
             slow_lanes: false,
             apart: BTreeSet::new(),
+            deaf: BTreeSet::new(),
+            idle: BTreeSet::new(),
+            told_idle: Vec::new(),
+            may_close: false,
+            closed: Vec::new(),
             overheard: None,
         };
         for index in 0..count {
@@ -582,7 +596,10 @@ impl Mesh {
     fn steps(&self) -> Vec<Step> {
         let mut steps = Vec::new();
         for (&(link, from, class), lane) in &self.lanes {
-            if !lane.frames.is_empty() && lane.untaken < LANE_CREDIT {
+            let [one, other] = self.links[&link];
+            let to = if one == from { other } else { one };
+            let reads = !self.deaf.contains(&to) && lane.untaken < LANE_CREDIT;
+            if !lane.frames.is_empty() && reads {
                 steps.push(Step::Deliver(link, from, class));
             }
         }
@@ -700,6 +717,19 @@ impl Mesh {
         self.peer(index).handle_lane(link, class, answer, now);
     }
 
+    /// A node closes one of its links.
+    fn close(&mut self, index: usize, link: LinkId) {
+        // Both ends may close it at once.
+        if let Some(ends) = self.links.get(&link) {
+            let far = self.nodes[ends[usize::from(ends[0] == index)]].did;
+            let needs = self.peer(index).ring().map(|ring| ring.needs());
+            let needs = needs.unwrap_or_default();
+            assert!(!needs.contains(&far), "{index} closed a link that it needs");
+            self.closed.push((index, far));
+            self.cut(link);
+        }
+    }
+
     fn batch_done(&mut self, index: usize, id: BatchId, written: Result<(), StoreError>) {
         let now = self.now(index);
         self.nodes[index].batches += 1;
@@ -713,14 +743,19 @@ impl Mesh {
         let now = self.now(to);
         let lane = self.lanes.get_mut(&(link, from, class)).unwrap();
         let mut frame = lane.frames.pop_front().unwrap();
-        lane.untaken += 1;
         lane.delivered += 1;
+        let idle = self.idle.contains(&to);
+        lane.untaken += usize::from(!idle);
         if self.broken == Some(Broken::FrameHeldBack) {
             frame = lane.hold_back(frame);
         }
         let told_full = std::mem::take(&mut lane.refused);
-        self.peer(to).handle_frame(link, class, &frame, now);
-        self.drain(to);
+        if !idle {
+            self.peer(to).handle_frame(link, class, &frame, now);
+            self.drain(to);
+        } else if class == Class::Control {
+            self.told_idle.push((from, frame));
+        }
         if told_full {
             let now = self.now(from);
             self.peer(from).handle_lane_room(link, class, now);
@@ -803,6 +838,7 @@ impl Mesh {
                         lane.untaken = lane.untaken.checked_sub(1).expect("taken once a frame");
                     }
                 }
+                Effect::Close { link } if self.may_close => self.close(index, link),
                 Effect::Close { link } => panic!("no slot for {link}"),
                 Effect::Cut { link, .. } => self.cut(link),
                 Effect::Connect { peer } => self.offer_link(index, peer),
