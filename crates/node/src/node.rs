@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use overlane_core::identity::AccountKey;
+use overlane_core::ring::Ring;
 use overlane_core::{Class, Did, NetworkId, replay};
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 use tokio::time::{Duration, timeout};
@@ -227,6 +228,9 @@ impl Node {
             peers,
             peers_via: seen.peers_via,
             neighbours: seen.neighbours,
+            place_confirmed_ago_ms: seen
+                .place_confirmed_ms
+                .map(|at_ms| parts.clock.now().steady_ms.saturating_sub(at_ms)),
             queues: seen.queues,
             pending_sends: seen.pending_sends,
             counters: seen.counters,
@@ -320,6 +324,7 @@ struct Seen {
     links: Vec<(LinkId, Did)>,
     peers_via: BTreeMap<Did, Did>,
     neighbours: Vec<NeighbourStatus>,
+    place_confirmed_ms: Option<u64>,
     queues: Vec<QueueStatus>,
     pending_sends: usize,
     counters: Counters,
@@ -350,6 +355,7 @@ impl Seen {
                 .filter(|(did, next_hop)| did != next_hop)
                 .collect(),
             neighbours: peer.neighbours(),
+            place_confirmed_ms: peer.ring().and_then(Ring::confirmed_ms),
             queues: queues.map(queue).collect(),
             pending_sends: peer.pending_sends(),
             counters: peer.counters().clone(),

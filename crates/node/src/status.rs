@@ -34,6 +34,9 @@ pub struct Status {
     pub peers_via: BTreeMap<Did, Did>,
     /// The nodes that its place in the ring needs, the most needed first.
     pub neighbours: Vec<NeighbourStatus>,
+    /// Milliseconds since a lookup by way of another node last confirmed this node's place; `None` until
+    /// one did.
+    pub place_confirmed_ago_ms: Option<u64>,
     /// The queues, class by class.
     pub queues: Vec<QueueStatus>,
     /// Sends not yet in a lane.
@@ -97,6 +100,10 @@ pub struct PeerStatus {
     pub state: PeerState,
     /// Why the last dial failed, as a code and in words, until one succeeds.
     pub last_error: Option<(&'static str, String)>,
+    /// Dials since it was linked last.
+    pub dials: u32,
+    /// Milliseconds until the next dial, while it is waited for.
+    pub next_dial_ms: Option<u64>,
 }
 
 /// How the link to a configured peer is.

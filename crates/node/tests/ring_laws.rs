@@ -11,6 +11,8 @@
 #![allow(dead_code, reason = "the mesh serves other tests too")]
 
 mod mesh;
+mod ring_bounds;
+mod ring_hostile;
 mod ring_seal;
 mod ring_session;
 
@@ -218,6 +220,12 @@ fn law_links_come_by_offers_that_others_carry() {
             let other = mesh.nodes.iter().position(|node| node.did == need).unwrap();
             assert!(mesh.linked(index, other), "{index} needs {other}");
         }
+        // A lookup by way of another confirms its place, again and again.
+        let confirmed_ms = mesh.peer(index).ring().unwrap().confirmed_ms().unwrap();
+        assert!(
+            mesh.now(index).steady_ms - confirmed_ms <= MINUTE_MS,
+            "{index}"
+        );
     }
     let answered: u64 = mesh
         .nodes

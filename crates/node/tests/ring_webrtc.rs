@@ -11,10 +11,10 @@
 use std::net::SocketAddr;
 
 use overlane_core::identity::Account;
-use overlane_core::ring::PathEnd;
+use overlane_core::ring::{PathEnd, WhyUnreachable};
 use overlane_core::transaction::{Message, Namespace};
 use overlane_core::{Coded, Did};
-use overlane_node::{Event, Node, NodeBuilder, Sealing};
+use overlane_node::{Event, Node, NodeBuilder, Outcome, PeerState, Sealing};
 use overlane_storage_native::testkit::MemoryStore;
 use zeroize::Zeroizing;
 
@@ -32,24 +32,15 @@ fn message(body: &[u8]) -> Message<'_> {
     }
 }
 
-/// Pings until an answer comes: the ring is there for it once it has settled.
+/// Hops to another node; both ends of the way there have their links.
 async fn reaches(from: &Node, to: Did) -> u8 {
-    loop {
-        match from.ping(to).await {
-            Ok(pong) => return pong.hops,
-            // Each try waits for an answer or for a report of a node on the way.
-            Err(error) => assert!(
-                [
-                    "ring/no_answer",
-                    "route/destination_unreachable",
-                    "send/unreachable"
-                ]
-                .contains(&error.code()),
-                "{error}"
-            ),
-        }
-        tokio::task::yield_now().await;
-    }
+    from.ping(to).await.expect("an answer").hops
+}
+
+/// Waits until both ends have the link between them.
+async fn are_linked(one: &Node, other: &Node) {
+    assert!(one.linked(other.did()).await);
+    assert!(other.linked(one.did()).await);
 }
 
 async fn sends(from: &Node, to: &Node, body: &[u8]) {
@@ -71,7 +62,7 @@ async fn five_nodes_reach_each_other_through_a_middle_that_all_are_linked_to() {
         nodes.push(node.spawn().await.expect("a node"));
     }
     for node in &nodes {
-        assert!(node.linked(middle.did()).await);
+        are_linked(node, &middle).await;
     }
     for from in &nodes {
         for to in nodes.iter().filter(|to| to.did() != from.did()) {
@@ -79,6 +70,13 @@ async fn five_nodes_reach_each_other_through_a_middle_that_all_are_linked_to() {
             sends(from, to, from.did().to_string().as_bytes()).await;
         }
     }
+    let outcomes = nodes[0].outcomes();
+    let sent = nodes[0].send(nodes[1].did(), message(b"through it")).await;
+    let outcome = outcomes.of(&sent.expect("sent")).await;
+    assert_eq!(outcome, Outcome::PassedOn { hops: 2 });
+    let outcomes = nodes[0].outcomes();
+    let sent = nodes[0].send(middle.did(), message(b"to it")).await;
+    assert_eq!(outcomes.of(&sent.expect("sent")).await, Outcome::Placed);
     let path = nodes[0].way(nodes[1].did()).await.expect("a way");
     assert_eq!(path.hops, [middle.did(), nodes[1].did()]);
     assert_eq!(path.end, PathEnd::Arrives);
@@ -146,8 +144,20 @@ async fn a_message_for_nobody_is_reported_to_its_sender() {
     // Sealed it is not sent at all: nobody tells the key.
     let sealed = here.send(nobody, message(b"anybody?")).await;
     assert_eq!(sealed.expect_err("no key").code(), "seal/no_key");
+    let outcomes = here.outcomes();
     let sent = here.send_as(nobody, message(b"anybody?"), Sealing::Plain);
     let sent = sent.await.expect("sent");
+    let outcome = outcomes.of(&sent).await;
+    assert!(
+        matches!(
+            outcome,
+            Outcome::Unreachable {
+                why: WhyUnreachable::NoRoute,
+                ..
+            }
+        ),
+        "{outcome:?}"
+    );
     loop {
         if let Event::Unreachable {
             digest, reporter, ..
@@ -178,7 +188,7 @@ async fn three_nodes_that_lose_their_bootstrap_stay_a_ring_and_find_it_again_s22
     // By way of the first they find each other, and are linked.
     for from in &nodes {
         for to in nodes.iter().filter(|to| to.did() != from.did()) {
-            assert!(from.linked(to.did()).await);
+            are_linked(from, to).await;
         }
     }
     seed.shutdown().await;
@@ -191,8 +201,14 @@ async fn three_nodes_that_lose_their_bootstrap_stay_a_ring_and_find_it_again_s22
     // It comes back where it was, and knows nobody.
     let again = builder(1).listen(address).spawn().await.expect("a node");
     for node in &nodes {
-        assert!(node.linked(again.did()).await);
+        are_linked(node, &again).await;
         assert!(reaches(node, again.did()).await >= 1);
+        let kept = node.peers();
+        assert_eq!(
+            (kept[0].did, kept[0].state),
+            (Some(again.did()), PeerState::Linked)
+        );
+        assert_eq!((kept[0].dials, kept[0].next_dial_ms), (0, None));
     }
     sends(&again, &nodes[1], b"again").await;
     for node in nodes.iter().chain([&again]) {

@@ -235,6 +235,21 @@ const FAMILIES: &[Family] = &[
         |sample| of_lanes(sample, |lane| lane.untaken as f64),
     ),
     gauge(
+        "delegation_references",
+        &["number"],
+        "Delegations sent by reference, references missed, and frames lost to a miss, over the links that are up",
+        of_references,
+    ),
+    gauge(
+        "place_confirmed_age_seconds",
+        &[],
+        "Time since a lookup last confirmed the node's place in the ring; none until one did",
+        |sample| {
+            let ago_ms = sample.status.place_confirmed_ago_ms;
+            ago_ms.map_or_else(Vec::new, |ago_ms| one(ago_ms as f64 / 1_000.0))
+        },
+    ),
+    gauge(
         "dispatch_held",
         &["class"],
         "Admitted messages that the application has not taken",
@@ -395,6 +410,15 @@ fn of_lanes(sample: &Sample, value: fn(&LaneReport) -> f64) -> Vec<Value> {
     let links = sample.status.links.iter();
     for lane in links.flat_map(|link| &link.lanes) {
         *sums.entry(vec![lane.class.to_string()]).or_default() += value(lane);
+    }
+    sums.into_iter().collect()
+}
+
+fn of_references(sample: &Sample) -> Vec<Value> {
+    let mut sums = BTreeMap::<_, f64>::new();
+    let links = sample.status.links.iter();
+    for (name, &count) in links.flat_map(|link| &link.delegation_references) {
+        *sums.entry(vec![name.clone()]).or_default() += count as f64;
     }
     sums.into_iter().collect()
 }

@@ -4,7 +4,7 @@
 //! | request | answer |
 //! |---|---|
 //! | `GET /v1/status` | [`StatusReport`] |
-//! | `POST /v1/send` with [`SendRequest`] | [`SendReceipt`], once the lease is durable and the frame is in its lane |
+//! | `POST /v1/send` with [`SendRequest`] | [`SendReceipt`], once the lease is durable, the frame is in its lane and, where it goes by way of others, a report or an answer of its destination came |
 //! | `POST /v1/offer_again` with [`OfferAgainRequest`] | [`SendReceipt`] of the bytes offered |
 //! | `GET /v1/peers` | [`PeersReport`] |
 //! | `POST /v1/peers`, `DELETE /v1/peers` with [`PeerRequest`] | [`PeerChanged`] |
@@ -75,6 +75,6 @@ pub use types::{
     BoundReport, BoundsReport, Cause, ClassName, DestinationRequest, EventLine, FaultName,
     IceServerReport, Identity, LaneReport, LinkReport, NeighbourReport, OfferAgainRequest,
     PeerChanged, PeerReport, PeerRequest, PeersReport, PingReport, QueueReport, Refusal,
-    RouteReport, SendReceipt, SendRequest, StatusReport, StoreReport, TakeRequest, TakenMessage,
-    UploadLine, UploadRequest,
+    RouteReport, SendOutcome, SendReceipt, SendRequest, StatusReport, StoreReport, TakeRequest,
+    TakenMessage, UploadLine, UploadRequest,
 };

@@ -3,20 +3,23 @@
 use std::collections::BTreeMap;
 
 use overlane_core::identity::AccountKey;
-use overlane_core::lane::LaneStatus;
+use overlane_core::lane::{self, LaneStatus};
 use overlane_core::replay::{self, Verdict};
 use overlane_core::ring::{Path, PathEnd};
 use overlane_core::{Class, Coded, Did};
 
 use super::types::{
     Cause, ClassName, EventLine, IceServerReport, Identity, LaneReport, LinkReport,
-    NeighbourReport, PeerReport, QueueReport, RouteReport, StatusReport, StoreReport, TakenMessage,
+    NeighbourReport, PeerReport, QueueReport, RouteReport, SendOutcome, StatusReport, StoreReport,
+    TakenMessage,
 };
 use crate::link::LinkStatus;
 use crate::link::ice::{IceServerState, LinkPath};
 use crate::peer::Counters;
 use crate::peer::inbox::MailEvent;
-use crate::{Delivery, Event, NeighbourStatus, PeerState, PeerStatus, Role, Status, StoreStatus};
+use crate::{
+    Delivery, Event, NeighbourStatus, Outcome, PeerState, PeerStatus, Role, Status, StoreStatus,
+};
 use overlane_core::transaction::Message;
 
 /// A verdict as it is shown and as programs read it.
@@ -54,6 +57,7 @@ pub(super) fn status(
         ice_servers: status.ice_servers.iter().map(ice_server).collect(),
         peers: peers(status, links),
         neighbours: neighbours(status, links),
+        place_confirmed_ago_ms: status.place_confirmed_ago_ms,
         queues: queues.collect(),
         pending_sends: status.pending_sends,
         counters: counters(&status.counters),
@@ -130,6 +134,20 @@ fn peer(peer: &PeerStatus, path: Option<LinkPath>, via: Option<Did>) -> PeerRepo
         },
         via: via.map(|via| via.to_string()),
         error,
+        dials: peer.dials,
+        next_dial_ms: peer.next_dial_ms,
+    }
+}
+
+pub(super) fn outcome(outcome: Outcome) -> SendOutcome {
+    match outcome {
+        Outcome::Placed => SendOutcome::Placed,
+        Outcome::PassedOn { hops } => SendOutcome::PassedOn { hops },
+        Outcome::Unreachable { reporter, why } => SendOutcome::Unreachable {
+            error: why.code().to_owned(),
+            reporter: reporter.to_string(),
+        },
+        Outcome::Unanswered => SendOutcome::Unanswered,
     }
 }
 
@@ -299,8 +317,21 @@ fn link(link: &LinkStatus) -> LinkReport {
         disturbed: link.disturbed,
         round_trip_ms: link.session.round_trip_ms,
         window_scale: link.session.window_scales.0,
+        delegation_references: delegation_references(&link.session.counters),
         lanes: link.session.lanes.each().map(lane).collect(),
     }
+}
+
+fn delegation_references(counters: &lane::Counters) -> BTreeMap<String, u64> {
+    let named = [
+        ("sent", counters.references_sent),
+        ("missed", counters.references_missed),
+        ("lost", counters.references_lost),
+    ];
+    let named = named.into_iter();
+    named
+        .map(|(name, count)| (name.to_owned(), count))
+        .collect()
 }
 
 fn ice_server((url, state): &(String, IceServerState)) -> IceServerReport {
@@ -356,6 +387,7 @@ fn counters(counters: &Counters) -> BTreeMap<String, u64> {
         offers_declined,
         unreported,
         links_evicted,
+        links_without_slot,
     } = counters;
     let sum = |of: &BTreeMap<&'static str, u64>| of.values().sum::<u64>();
     let (links_cut, forwarded) = (sum(links_cut), sum(forwarded));
@@ -380,6 +412,7 @@ fn counters(counters: &Counters) -> BTreeMap<String, u64> {
         ("offers_declined", &offers_declined),
         ("unreported", unreported),
         ("links_evicted", links_evicted),
+        ("links_without_slot", links_without_slot),
     ];
     let named = named.into_iter();
     named

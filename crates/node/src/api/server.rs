@@ -31,7 +31,7 @@ use super::types::{
 };
 use super::{groups, inbox, references, report, streams, upload};
 use crate::home::{Home, peer_url};
-use crate::{Node, Receipt, Sealing};
+use crate::{Node, Outcome, Receipt, Sealing};
 
 /// The longest body of a request: the longest signed frame in hexadecimal, and what surrounds it.
 const REQUEST_MAX_BYTES: usize = 256 << 10;
@@ -235,12 +235,14 @@ async fn send(State(daemon): Shared, asked: Asked<SendRequest>) -> Answer<SendRe
     if asked.hold && !asked.plain {
         let sent = daemon.node.send_or_hold(destination, message).await?;
         let arrived = Some(inbox::arrived(&sent.arrived));
-        let receipt = daemon.receipt(sent.receipt);
+        let receipt = daemon.receipt(sent.receipt, None);
         return Ok(Json(SendReceipt { arrived, ..receipt }));
     }
     let sealing = sealing(asked.plain);
+    let outcomes = daemon.node.outcomes();
     let sent = daemon.node.send_as(destination, message, sealing).await?;
-    Ok(Json(daemon.receipt(sent)))
+    let outcome = outcomes.of(&sent).await;
+    Ok(Json(daemon.receipt(sent, Some(outcome))))
 }
 
 async fn offer_again(
@@ -254,8 +256,10 @@ async fn offer_again(
         let destination = payload.transaction().destination();
         daemon.wait_for(destination, asked.wait_ms).await;
     }
+    let outcomes = daemon.node.outcomes();
     let offered = daemon.node.offer_again(signed).await?;
-    Ok(Json(daemon.receipt(offered)))
+    let outcome = outcomes.of(&offered).await;
+    Ok(Json(daemon.receipt(offered, Some(outcome))))
 }
 
 async fn peers(State(daemon): Shared) -> Answer<PeersReport> {
@@ -371,8 +375,8 @@ impl Daemon {
         destination(text)
     }
 
-    /// What is known of a send: also whether its link had gone quiet.
-    pub(super) fn receipt(&self, receipt: Receipt) -> SendReceipt {
+    /// What is known of a send: also what became of it, and whether its link had gone quiet.
+    pub(super) fn receipt(&self, receipt: Receipt, outcome: Option<Outcome>) -> SendReceipt {
         let to = receipt.stream.destination;
         let mut links = self.node.links().into_iter();
         let disturbed = links.any(|link| link.peer == to && !link.leaving && link.disturbed);
@@ -383,6 +387,7 @@ impl Daemon {
             signed: hex::encode(&receipt.signed),
             disturbed,
             arrived: None,
+            outcome: outcome.map(report::outcome),
         }
     }
 

@@ -126,6 +126,31 @@ pub struct SendReceipt {
     /// Where the message is, if it was to be delivered or held.
     #[serde(default)]
     pub arrived: Option<ArrivedReport>,
+    /// What became of it since, as far as is known; `None` where `arrived` says more.
+    #[serde(default)]
+    pub outcome: Option<SendOutcome>,
+}
+
+/// What became of a message after a lane took it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "kind")]
+pub enum SendOutcome {
+    /// A link of the destination's own has it.
+    Placed,
+    /// A neighbour has it, and the destination is there.
+    PassedOn {
+        /// Hops to the destination.
+        hops: u8,
+    },
+    /// A node on the way says that it does not arrive.
+    Unreachable {
+        /// Why, as a code.
+        error: String,
+        /// The node where the way ended.
+        reporter: String,
+    },
+    /// A neighbour has it; neither a report nor an answer of the destination came in time.
+    Unanswered,
 }
 
 /// A node at one instant.
@@ -154,6 +179,9 @@ pub struct StatusReport {
     /// The nodes that its place in the ring needs, the most needed first.
     #[serde(default)]
     pub neighbours: Vec<NeighbourReport>,
+    /// Milliseconds since the ring last confirmed its place by a lookup; `None` until it did.
+    #[serde(default)]
+    pub place_confirmed_ago_ms: Option<u64>,
     /// Admitted messages that nobody has taken, by class.
     pub queues: Vec<QueueReport>,
     /// Sends not yet in a lane.
@@ -232,6 +260,10 @@ pub struct LinkReport {
     pub round_trip_ms: Option<u64>,
     /// How many times its windows this node granted the peer, because it is far away.
     pub window_scale: u8,
+    /// Delegations sent by reference, references that came to what is not held, and frames that went on
+    /// without what they refer to: `sent`, `missed`, `lost`.
+    #[serde(default)]
+    pub delegation_references: BTreeMap<String, u64>,
     /// Its lanes, in the order of their classes.
     pub lanes: Vec<LaneReport>,
 }
@@ -286,6 +318,12 @@ pub struct PeerReport {
     pub via: Option<String>,
     /// Why the last dial failed, until one succeeds.
     pub error: Option<Cause>,
+    /// Dials since it was linked last.
+    #[serde(default)]
+    pub dials: u32,
+    /// Milliseconds until the next dial, while it is waited for.
+    #[serde(default)]
+    pub next_dial_ms: Option<u64>,
 }
 
 /// The nodes to stay linked to.

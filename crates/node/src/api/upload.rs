@@ -70,6 +70,7 @@ pub(super) async fn upload(
             },
         };
         let sealing = sealing(asked.plain);
+        let outcomes = daemon.node.outcomes();
         let begun = tokio::select! {
             begun = daemon.node.sending(to, message, sealing, progress) => begun,
             () = steps.closed() => return,
@@ -84,10 +85,11 @@ pub(super) async fn upload(
         let _ = telling.await;
         let last = match sent {
             Ok(mut receipt) => {
+                let outcome = outcomes.of(&receipt).await;
                 if receipt.signed.len() > FRAME_MAX_BYTES {
                     receipt.signed = Bytes::new();
                 }
-                UploadLine::Sent(daemon.receipt(receipt))
+                UploadLine::Sent(daemon.receipt(receipt, Some(outcome)))
             }
             Err(error) => UploadLine::Refused(Refusal::of(&ApiError::from(error))),
         };

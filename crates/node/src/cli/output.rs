@@ -113,6 +113,15 @@ impl Failure {
         }
     }
 
+    /// A failure whose code another node told.
+    pub(super) fn reported(code: &str, fault: Fault, message: impl Into<String>) -> Self {
+        Self {
+            code: code.to_owned().into(),
+            message: message.into(),
+            exit: exit_code(fault),
+        }
+    }
+
     /// Its code.
     pub(super) fn code(&self) -> &str {
         &self.code

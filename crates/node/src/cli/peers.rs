@@ -139,12 +139,17 @@ pub(super) fn in_words(peer: &PeerReport) -> String {
         .error
         .as_ref()
         .map(|cause| format!("\n    {} ({})", cause.message, cause.error));
+    let next = peer.next_dial_ms.map_or_else(String::new, |in_ms| {
+        let dials = if peer.dials == 1 { "dial" } else { "dials" };
+        let (dialled, in_s) = (peer.dials, in_ms.div_ceil(1_000));
+        format!(" ({dialled} {dials}, the next in {in_s} s)")
+    });
+    let line = format!("{}  {}{next}  {who}", peer.url, peer.state);
     let way = match (peer.path.as_deref(), peer.via.as_deref()) {
         (Some("via"), Some(via)) => format!("  via {via}"),
         (Some(path), _) => format!("  {path}"),
         (None, _) => String::new(),
     };
-    let line = format!("{}  {}  {who}", peer.url, peer.state);
     format!("{}{way}{}", line.trim_end(), why.unwrap_or_default())
 }
 
@@ -188,6 +193,8 @@ fn configured(home: &Home) -> Result<Vec<PeerReport>, Failure> {
         path: None,
         via: None,
         error: None,
+        dials: 0,
+        next_dial_ms: None,
     });
     Ok(peers.collect())
 }

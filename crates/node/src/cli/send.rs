@@ -13,8 +13,8 @@ use overlane_core::wire::bounds::{
     DATA_MAX_BYTES, FRAME_MAX_BYTES, MESSAGE_MAX_BYTES, NAMESPACE_MAX_BYTES,
 };
 use overlane_node::api::{
-    ArrivedReport, ClassName, Client, ClientError, OfferAgainRequest, SendReceipt, SendRequest,
-    UploadLine, UploadRequest,
+    ArrivedReport, ClassName, Client, ClientError, OfferAgainRequest, SendOutcome, SendReceipt,
+    SendRequest, UploadLine, UploadRequest,
 };
 use overlane_node::home::Home;
 use serde::Serialize;
@@ -32,13 +32,16 @@ struct Sent {
     kept: Option<String>,
     disturbed: bool,
     arrived: Option<ArrivedReport>,
+    outcome: Option<SendOutcome>,
 }
 
 /// What a message and sealing it add to its body at most.
 const BODY_HEAD_MAX_BYTES: usize = NAMESPACE_MAX_BYTES + 16 + SEALED_OVERHEAD_BYTES;
 
-const TOOK: &str = "\nThe link took it; that is not yet its arrival: what its destination says of it, shows there: \
-                    overlane watch --events";
+const ARRIVAL: &str = "; that is not yet its arrival: what its destination says of it, shows there: \
+                       overlane watch --events";
+
+const UNANSWERED: &str = "\nA neighbour took it, but its destination does not answer, and nobody says why: it may be lost";
 
 const TOOK_IN_SILENCE: &str = "\nThe link took it, but nothing was heard of its peer for some seconds: it may be lost. Bytes \
                                that --keep kept can be offered again (--signed)";
@@ -65,27 +68,30 @@ pub(super) fn send(home: &Home, send: Send, output: &Output) -> Result<Done, Fai
         kept: send.keep.map(|path| path.display().to_string()),
         disturbed: receipt.disturbed,
         arrived: receipt.arrived,
+        outcome: receipt.outcome,
     };
     if let Some(ArrivedReport::Refused(refusal)) = &sent.arrived {
         return Err(Failure::of_refusal(refusal));
     }
+    let done = if send.signed.is_some() {
+        "offered again"
+    } else {
+        "signed"
+    };
+    if let Some(failure) = undelivered(&sent, done) {
+        return Err(failure);
+    }
     output.answer(&sent, |sent| {
-        let again = if send.signed.is_some() {
-            "offered again"
-        } else {
-            "signed"
-        };
         let mut text = format!(
-            "{again} as sequence {} of stream {}\n  digest  {}",
+            "{done} as sequence {} of stream {}\n  digest  {}",
             sent.sequence, sent.stream, sent.digest
         );
         if let Some(kept) = &sent.kept {
             text += &format!("\n  kept    {kept}");
         }
-        match &sent.arrived {
-            Some(arrived) => text + &arrived_in_words(arrived),
-            None if sent.disturbed => text + TOOK_IN_SILENCE,
-            None => text + TOOK,
+        text + &match &sent.arrived {
+            Some(arrived) => arrived_in_words(arrived),
+            None => in_words(sent),
         }
     })?;
     Ok(Done::Yes)
@@ -112,6 +118,34 @@ fn hold(send: &Send, bytes: usize) -> bool {
     let fits = bytes + BODY_HEAD_MAX_BYTES <= MAIL_DATA_MAX_BYTES;
     let sealed = !send.plain && matches!(send.class, ClassName::Application);
     sealed && fits && !send.no_hold
+}
+
+/// What became of a message that is not known not to arrive.
+fn in_words(sent: &Sent) -> String {
+    match &sent.outcome {
+        Some(SendOutcome::PassedOn { hops }) => {
+            format!(
+                "\nA neighbour took it, and its destination is there, {hops} hops away{ARRIVAL}"
+            )
+        }
+        Some(SendOutcome::Unanswered) => format!("{UNANSWERED}{ARRIVAL}"),
+        _ if sent.disturbed => TOOK_IN_SILENCE.to_owned(),
+        _ => format!("\nThe link took it{ARRIVAL}"),
+    }
+}
+
+/// The failure of a message that a node on its way says does not arrive.
+fn undelivered(sent: &Sent, done: &str) -> Option<Failure> {
+    let Some(SendOutcome::Unreachable { error, reporter }) = &sent.outcome else {
+        return None;
+    };
+    let kept = sent.kept.as_deref();
+    let kept = kept.map_or_else(String::new, |kept| format!(", kept in {kept}"));
+    let message = format!(
+        "{done} as sequence {} of stream {} (digest {}{kept}), and it does not arrive: its way ends at {reporter}",
+        sent.sequence, sent.stream, sent.digest
+    );
+    Some(Failure::reported(error, Fault::Unreachable, message))
 }
 
 fn sign(home: &Home, send: &Send, output: &Output) -> Result<SendReceipt, Failure> {

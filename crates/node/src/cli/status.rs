@@ -30,6 +30,7 @@ fn in_words(report: &StatusReport) -> String {
         ice_servers,
         peers,
         neighbours,
+        place_confirmed_ago_ms,
         queues,
         pending_sends,
         counters,
@@ -86,6 +87,14 @@ fn in_words(report: &StatusReport) -> String {
         if let Some(round_trip_ms) = link.round_trip_ms {
             text += &format!(", {round_trip_ms} ms there and back");
         }
+        let references = link.delegation_references.iter();
+        let references: Vec<_> = references
+            .filter(|(_, count)| **count > 0)
+            .map(|(name, count)| format!("{count} {name}"))
+            .collect();
+        if !references.is_empty() {
+            text += &format!("\n    delegation references: {}", references.join(", "));
+        }
         text +=
             "\n    lane         queued     bytes  in flight  credit     sent  received  untaken";
         for lane in &link.lanes {
@@ -112,6 +121,10 @@ fn in_words(report: &StatusReport) -> String {
         text += &format!("\n  {}", peers::in_words(peer));
     }
     text += &format!("\n\nring neighbours: {}", neighbours.len());
+    text += &match place_confirmed_ago_ms {
+        Some(ago_ms) => format!(" (place confirmed by a lookup {} s ago)", ago_ms / 1_000),
+        None => " (no lookup has confirmed its place yet)".to_owned(),
+    };
     for neighbour in neighbours {
         text += &format!("\n  {}", peers::neighbour_in_words(neighbour));
     }

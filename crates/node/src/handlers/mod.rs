@@ -40,30 +40,64 @@ impl Messages {
             let (delivery, place) = self.next_held().await?;
             Some((delivery.item().stream(), delivery, place))
         };
-        serve(HANDLER_DEADLINE_MS, next, handler).await;
+        serve(HANDLER_DEADLINE_MS, Steady::default(), next, handler).await;
+    }
+}
+
+/// The time that handlers are held to.
+trait Time {
+    /// Milliseconds since the serving began.
+    fn now_ms(&self) -> u64;
+
+    /// Waits until then.
+    fn until(&self, due_ms: u64) -> impl Future<Output = ()> + Send;
+}
+
+/// The system's steady clock.
+struct Steady(Instant);
+
+impl Default for Steady {
+    fn default() -> Self {
+        Self(Instant::now())
+    }
+}
+
+impl Time for Steady {
+    fn now_ms(&self) -> u64 {
+        u64::try_from(self.0.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    async fn until(&self, due_ms: u64) {
+        match self.0.checked_add(Duration::from_millis(due_ms)) {
+            Some(due) => sleep_until(due).await,
+            None => std::future::pending().await,
+        }
     }
 }
 
 /// Handles what `next` gives until it gives no more.
-async fn serve<T, N, G, H, F>(deadline_ms: u64, next: N, handler: H)
+async fn serve<T, C, N, G, H, F>(deadline_ms: u64, time: C, next: N, handler: H)
 where
+    C: Time,
     N: Fn() -> G,
     G: Future<Output = Option<(StreamKey, T, Place)>>,
     H: Fn(T) -> F,
     F: Future<Output = ()> + Send + 'static,
 {
-    let mut hands = Hands::new(deadline_ms);
+    let mut hands = Hands::new(deadline_ms, time);
     let mut open = true;
     while open || !hands.desk.is_idle() {
-        let due = hands.due();
+        let due_ms = hands.desk.poll_timeout();
         tokio::select! {
             // What is done is done, also if its time ran out while nobody looked.
             biased;
             Some(done) = hands.tasks.join_next_with_id() => hands.handle_done(&done),
-            () = until(due) => hands.handle_timeout(),
+            () = hands.time.until(due_ms.unwrap_or_default()), if due_ms.is_some() => {
+                hands.handle_timeout();
+            }
             next = next(), if open => match next {
                 Some((stream, message, place)) => {
-                    let now_ms = hands.now_ms();
+                    let now_ms = hands.time.now_ms();
                     hands.desk.handle_message(stream, (message, place), now_ms);
                 }
                 None => open = false,
@@ -79,32 +113,23 @@ where
 }
 
 /// The handlers that run.
-struct Hands<T> {
-    start: Instant,
+struct Hands<T, C> {
+    time: C,
     desk: Desk<(T, Place)>,
     tasks: JoinSet<()>,
     running: BTreeMap<WorkId, (AbortHandle, Place)>,
     of: BTreeMap<Id, WorkId>,
 }
 
-impl<T> Hands<T> {
-    fn new(deadline_ms: u64) -> Self {
+impl<T, C: Time> Hands<T, C> {
+    fn new(deadline_ms: u64, time: C) -> Self {
         Self {
-            start: Instant::now(),
+            time,
             desk: Desk::new(deadline_ms),
             tasks: JoinSet::new(),
             running: BTreeMap::new(),
             of: BTreeMap::new(),
         }
-    }
-
-    fn now_ms(&self) -> u64 {
-        u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX)
-    }
-
-    fn due(&self) -> Option<Instant> {
-        let due_ms = self.desk.poll_timeout()?;
-        self.start.checked_add(Duration::from_millis(due_ms))
     }
 
     fn begin(
@@ -128,7 +153,7 @@ impl<T> Hands<T> {
     }
 
     fn handle_timeout(&mut self) {
-        let now_ms = self.now_ms();
+        let now_ms = self.time.now_ms();
         self.desk.handle_timeout(now_ms);
     }
 
@@ -146,16 +171,8 @@ impl<T> Hands<T> {
             }
             place.ended(if broke { Ended::Broke } else { Ended::Taken });
         }
-        let now_ms = self.now_ms();
+        let now_ms = self.time.now_ms();
         self.desk.handle_done(id, now_ms);
-    }
-}
-
-/// Sleeps until then; for ever where there is nothing to wait for.
-async fn until(due: Option<Instant>) {
-    match due {
-        Some(due) => sleep_until(due).await,
-        None => std::future::pending().await,
     }
 }
 

@@ -42,6 +42,8 @@ pub struct Counters {
     pub unreported: u64,
     /// Links closed to make room for others.
     pub links_evicted: u64,
+    /// Links closed as they came up, because every connection slot was taken.
+    pub links_without_slot: u64,
     /// Refused frames by code.
     pub refused: BTreeMap<&'static str, u64>,
     /// Links cut for what their peer sent, by the refusal's code.

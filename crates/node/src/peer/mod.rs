@@ -246,6 +246,7 @@ impl Peer {
             self.engine.handle_witness(witness_ms, now);
         }
         let Some(slot) = self.engine.claim_slot(peer) else {
+            self.counters.links_without_slot = self.counters.links_without_slot.saturating_add(1);
             return self.effects.push_back(Effect::Close { link });
         };
         self.links.up(link, peer, slot, now.steady_ms);

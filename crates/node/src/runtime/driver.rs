@@ -9,7 +9,7 @@ use overlane_core::identity::AccountKey;
 use overlane_core::ring::{RingAnswer, RingError};
 use overlane_relay::refs::table::Local;
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
-use tokio::time::{Duration, Instant, MissedTickBehavior, interval, sleep, sleep_until};
+use tokio::time::{Duration, Instant, MissedTickBehavior, interval, sleep_until};
 
 use super::clock::Clock;
 use super::committer::Committed;
@@ -35,8 +35,9 @@ use crate::places::Place;
 /// How often it is looked whether the delegatee is due for rotation.
 const ROTATION_CHECK: Duration = Duration::from_secs(60);
 
-/// How long the word that this node leaves the ring may take to its lanes.
-const LEAVE_WITHIN: Duration = Duration::from_millis(100);
+/// How long the word that this node leaves the ring may take to its lanes, where a neighbour takes
+/// none. What is in a lane is waited for as the links close: until its FIN is answered.
+const LEAVE_MAX: Duration = Duration::from_secs(2);
 
 /// The reply to a send.
 pub(crate) type SendReply = oneshot::Sender<Result<Receipt, SendError>>;
@@ -141,29 +142,49 @@ pub(crate) struct Driver {
     pub(crate) outstanding: usize,
 }
 
-/// A shutdown under way.
+/// A shutdown under way: the neighbours are told, then every link closes once they have what is in
+/// its lanes.
 struct Closing {
-    /// Resolves once every link is down.
-    links: oneshot::Receiver<()>,
+    /// When the links close, whoever was not told.
+    until: Instant,
+    /// Resolves once every link is down; `None` before they close.
+    links: Option<oneshot::Receiver<()>>,
     links_down: bool,
-    reply: Option<oneshot::Sender<()>>,
+    replies: Vec<oneshot::Sender<()>>,
 }
 
 impl Closing {
-    fn begin(links: &Links, reply: Option<oneshot::Sender<()>>) -> Self {
-        let links_handle = links.clone();
-        let (down, links) = oneshot::channel();
+    fn begin(reply: Option<oneshot::Sender<()>>) -> Self {
+        Self {
+            until: Instant::now() + LEAVE_MAX,
+            links: None,
+            links_down: false,
+            replies: reply.into_iter().collect(),
+        }
+    }
+
+    /// What is asked of a node that ends is given up at once: the links wait for those who ask.
+    fn handle_command(&mut self, command: Option<Command>) {
+        if let Some(Command::Shutdown(reply)) = command {
+            self.replies.push(reply);
+        }
+    }
+
+    /// Closes the links, if it is time.
+    fn go_on(&mut self, has_left: bool, links: &Links) {
+        if self.links.is_some() || !has_left && Instant::now() < self.until {
+            return;
+        }
+        if !has_left {
+            tracing::warn!("a neighbour was not told that this node leaves: its lane is full");
+        }
+        let links = links.clone();
+        let (down, links_down) = oneshot::channel();
+        self.links = Some(links_down);
         tokio::spawn(async move {
-            // The neighbours are told first.
-            sleep(LEAVE_WITHIN).await;
-            links_handle.shutdown().await;
+            links.shutdown().await;
             let _ = down.send(());
         });
-        Self {
-            links,
-            links_down: false,
-            reply,
-        }
     }
 }
 
@@ -173,12 +194,16 @@ impl Driver {
         let mut rotation = interval(ROTATION_CHECK);
         rotation.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut closing: Option<Closing> = None;
+        let mut asked = true;
         loop {
             self.do_effects();
+            if let Some(closing) = &mut closing {
+                closing.go_on(self.peer.has_left(), &self.links);
+            }
             if closing.as_ref().is_some_and(|it| it.links_down) && self.is_settled() {
                 break;
             }
-            let deadline = self.deadline();
+            let deadline = self.deadline(closing.as_ref());
             tokio::select! {
                 Some(done) = inbox.batches.recv() => self.handle_batch(done),
                 Some(worked) = inbox.worked.recv() => {
@@ -201,22 +226,11 @@ impl Driver {
                 Some(event) = inbox.links.recv(), if self.outstanding < VERIFY_OUTSTANDING_MAX => {
                     self.handle_link(event);
                 }
-                command = inbox.commands.recv(), if closing.is_none() => {
-                    // What the application took before it asked is counted in the answer.
-                    while let Ok(taken) = inbox.taken.try_recv() {
-                        self.handle_taken(&taken);
-                    }
-                    // So is what was sent before.
-                    while let Ok(posted) = inbox.posted.try_recv() {
-                        self.handle_posted(posted);
-                    }
-                    match command {
-                        Some(Command::Shutdown(reply)) => {
-                            self.peer.leave_ring(self.clock.now());
-                            closing = Some(Closing::begin(&self.links, Some(reply)));
-                        }
-                        Some(command) => self.handle_command(command),
-                        None => closing = Some(Closing::begin(&self.links, None)),
+                command = inbox.commands.recv(), if asked => {
+                    asked = command.is_some();
+                    match &mut closing {
+                        Some(closing) => closing.handle_command(command),
+                        None => closing = self.handle_asked(command, &mut inbox),
                     }
                 }
                 () = links_down(&mut closing) => {
@@ -229,6 +243,29 @@ impl Driver {
             }
         }
         self.finish(closing).await;
+    }
+
+    /// A command came, or nobody is left who could give one: whether the node is to end.
+    fn handle_asked(&mut self, command: Option<Command>, inbox: &mut Inbox) -> Option<Closing> {
+        // What the application took before it asked is counted in the answer.
+        while let Ok(taken) = inbox.taken.try_recv() {
+            self.handle_taken(&taken);
+        }
+        // So is what was sent before.
+        while let Ok(posted) = inbox.posted.try_recv() {
+            self.handle_posted(posted);
+        }
+        let closing = match command {
+            Some(Command::Shutdown(reply)) => Closing::begin(Some(reply)),
+            Some(command) => {
+                self.handle_command(command);
+                return None;
+            }
+            None => Closing::begin(None),
+        };
+        self.questions.clear();
+        self.peer.leave_ring(self.clock.now());
+        Some(closing)
     }
 
     fn handle_batch(&mut self, (batch, result): BatchDone) {
@@ -295,8 +332,11 @@ impl Driver {
             }
             LinkEvent::Room { link, class } => self.peer.handle_lane_room(link, class, now),
             LinkEvent::Down { link, peer, reason } => {
-                self.peer.unpin(peer);
                 self.peer.handle_link_down(link, &reason.to_string(), now);
+                // Of two dialled links one gives way, and the other is still wished for.
+                if !self.peer.links().any(|(_, linked)| linked == peer) {
+                    self.peer.unpin(peer);
+                }
             }
         }
     }
@@ -400,8 +440,10 @@ impl Driver {
         }
     }
 
-    fn deadline(&self) -> Instant {
-        self.clock.at(self.peer.poll_timeout().unwrap_or(u64::MAX))
+    fn deadline(&self, closing: Option<&Closing>) -> Instant {
+        let deadline = self.clock.at(self.peer.poll_timeout().unwrap_or(u64::MAX));
+        let tells = closing.filter(|closing| closing.links.is_none());
+        tells.map_or(deadline, |closing| deadline.min(closing.until))
     }
 
     /// Whether nothing is left to do but to close the store.
@@ -546,7 +588,7 @@ impl Driver {
         }
         self.mail.close().await;
         self.messages.close();
-        if let Some(reply) = closing.and_then(|closing| closing.reply) {
+        for reply in closing.into_iter().flat_map(|closing| closing.replies) {
             let _ = reply.send(());
         }
     }
@@ -554,12 +596,13 @@ impl Driver {
 
 /// Resolves once, when every link of a closing node is down.
 async fn links_down(closing: &mut Option<Closing>) {
-    match closing {
-        Some(closing) if !closing.links_down => {
-            let _ = (&mut closing.links).await;
-            closing.links_down = true;
+    let waiting = closing.as_mut().filter(|closing| !closing.links_down);
+    match waiting.and_then(|closing| Some((closing.links.as_mut()?, &mut closing.links_down))) {
+        Some((links, down)) => {
+            let _ = links.await;
+            *down = true;
         }
-        _ => std::future::pending().await,
+        None => std::future::pending().await,
     }
 }
 

@@ -1,4 +1,8 @@
 //! Keeps a link to each configured peer: dials, and dials again when the link is lost.
+//!
+//! These are the ring's bootstrap: while one of them is away, it is dialled later and later
+//! ([`Backoff`]). A node that loses its last link has no ring to go by any more, and dials all of them
+//! anew at once, however long they were away.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -6,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use overlane_core::{Coded, Did};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
-use tokio::time::{Duration, sleep, timeout};
+use tokio::time::{Duration, Instant, sleep, timeout};
 
 use super::redial::Backoff;
 use crate::link::{LinkId, Links};
@@ -31,6 +35,7 @@ pub(crate) struct Supervisor {
 
 struct Entry {
     status: PeerStatus,
+    next_dial: Option<Instant>,
     task: AbortHandle,
 }
 
@@ -61,8 +66,15 @@ impl Supervisor {
             did,
             state: PeerState::Dialing,
             last_error: None,
+            dials: 0,
+            next_dial_ms: None,
         };
-        peers.insert(url.to_owned(), Entry { status, task });
+        let entry = Entry {
+            status,
+            next_dial: None,
+            task,
+        };
+        peers.insert(url.to_owned(), entry);
         true
     }
 
@@ -85,7 +97,16 @@ impl Supervisor {
     /// Every configured peer.
     pub(crate) fn status(&self) -> Vec<PeerStatus> {
         let peers = self.lock();
-        peers.values().map(|entry| entry.status.clone()).collect()
+        let now = Instant::now();
+        let status = |entry: &Entry| {
+            let left = entry.next_dial.map(|at| at.saturating_duration_since(now));
+            let next_dial_ms = left.map(|left| left.as_millis());
+            PeerStatus {
+                next_dial_ms: next_dial_ms.map(|ms| u64::try_from(ms).unwrap_or(u64::MAX)),
+                ..entry.status.clone()
+            }
+        };
+        peers.values().map(status).collect()
     }
 
     /// Ends every task. Links stay as they are.
@@ -102,13 +123,19 @@ impl Supervisor {
             // The peer may have dialled this node meanwhile; one link to it is enough.
             let linked = |links: &LinksUp| links.values().any(|peer| Some(*peer) == did);
             if linked(&up.borrow()) {
-                self.note(&url, |status| status.state = PeerState::Linked);
+                self.note(&url, |status| {
+                    status.state = PeerState::Linked;
+                    status.dials = 0;
+                });
                 backoff.reset();
                 if up.wait_for(|links| !linked(links)).await.is_err() {
                     return;
                 }
             }
-            self.note(&url, |status| status.state = PeerState::Dialing);
+            self.note(&url, |status| {
+                status.state = PeerState::Dialing;
+                status.dials = status.dials.saturating_add(1);
+            });
             match self.links.dial(&url).await {
                 Ok(dialed) => {
                     did = Some(dialed.peer);
@@ -126,7 +153,19 @@ impl Supervisor {
                 }),
             }
             self.note(&url, |status| status.state = PeerState::Waiting);
-            sleep(backoff.pause(super::random_u64())).await;
+            let pause = backoff.pause(super::random_u64());
+            self.note_next(&url, Instant::now().checked_add(pause));
+            tokio::select! {
+                () = sleep(pause) => {}
+                () = left_alone(&mut up) => backoff.reset(),
+            }
+            self.note_next(&url, None);
+        }
+    }
+
+    fn note_next(&self, url: &str, next_dial: Option<Instant>) {
+        if let Some(entry) = self.lock().get_mut(url) {
+            entry.next_dial = next_dial;
         }
     }
 
@@ -139,5 +178,48 @@ impl Supervisor {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Entry>> {
         // A panic elsewhere cannot leave an entry half changed: each change is one call.
         self.peers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Resolves when the node loses its last link: never where it has none.
+async fn left_alone(up: &mut watch::Receiver<LinksUp>) {
+    let lost = async {
+        up.wait_for(|links| !links.is_empty()).await?;
+        up.wait_for(LinksUp::is_empty).await.map(|_| ())
+    };
+    if lost.await.is_err() {
+        // The node ends, and this task with it.
+        std::future::pending().await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::Future;
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
+    use super::*;
+
+    #[test]
+    fn who_loses_its_last_link_dials_at_once_and_who_never_had_one_in_its_time() {
+        let (tell, mut up) = watch::channel(LinksUp::new());
+        let mut alone = pin!(left_alone(&mut up));
+        let mut context = Context::from_waker(Waker::noop());
+        let mut poll = || alone.as_mut().poll(&mut context);
+        assert_eq!(poll(), Poll::Pending, "it has none to lose");
+        let change = |change: &dyn Fn(&mut LinksUp)| tell.send_modify(|links| change(links));
+        for link in [1, 2] {
+            change(&|links| {
+                links.insert(LinkId(link), Did([7; 20]));
+            });
+            assert_eq!(poll(), Poll::Pending);
+        }
+        change(&|links| {
+            links.remove(&LinkId(1));
+        });
+        assert_eq!(poll(), Poll::Pending, "it has one");
+        change(&LinksUp::clear);
+        assert_eq!(poll(), Poll::Ready(()));
     }
 }

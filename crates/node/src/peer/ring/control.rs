@@ -1,38 +1,62 @@
 //! Ring messages as control transactions: signed and sent, taken once admitted.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use overlane_core::replay::Admitted;
+use overlane_core::ring::bounds::REQUESTS_MAX;
 use overlane_core::ring::{RingAction, RingMessage};
 use overlane_core::transaction::{Data, HOP_BUDGET_MAX, Message};
 use overlane_core::wire::cbor::to_vec;
 use overlane_core::{Coded, Did, TxId};
 
+use super::super::counters::count;
+use super::super::share::Shares;
 use super::super::{Delivery, Effect, Now, Outgoing, Peer, Receipt, Refusal, SendError, SendId};
 use super::RequestId;
 
-/// Control messages of the ring on their way to a lane. Beyond it they are refused as
+/// Control messages of the ring on their way to a lane. A neighbour has its share of them, so that one
+/// that reads nothing keeps no other from its answers. Beyond it they are refused as
 /// `send/too_many_pending`, which ends their requests; what users send takes none of these places.
-pub const OWN_SENDS_MAX: usize = 256;
+pub const OWN_SENDS_MAX: usize = 512;
+
+const _: () = assert!(
+    OWN_SENDS_MAX / 2 >= REQUESTS_MAX,
+    "a node with one neighbour can put every request that may be open"
+);
 
 /// Sends with this bit are the ring's own; their results go to the ring.
 const OWN_SEND: u64 = 1 << 63;
 
 /// Control messages of the ring on their way to a lane.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Controls {
     seed: [u8; 32],
     sent: u64,
-    under_way: BTreeMap<SendId, Option<RequestId>>,
+    under_way: BTreeMap<SendId, UnderWay>,
+    places: Shares,
     /// Requests whose sends failed, for the ring to hear of.
     failed: Vec<(RequestId, &'static str)>,
+    /// Those that say that this node leaves.
+    farewells: BTreeSet<SendId>,
+}
+
+/// One of them.
+#[derive(Debug, Clone, Copy)]
+struct UnderWay {
+    request: Option<RequestId>,
+    /// The neighbour whose share it is of; `None` where that is used up.
+    neighbour: Option<Did>,
 }
 
 impl Controls {
     pub(super) fn new(seed: [u8; 32]) -> Self {
         Self {
             seed,
-            ..Self::default()
+            sent: 0,
+            under_way: BTreeMap::new(),
+            places: Shares::new(OWN_SENDS_MAX, u64::MAX),
+            failed: Vec::new(),
+            farewells: BTreeSet::new(),
         }
     }
 
@@ -94,12 +118,24 @@ impl Peer {
         outgoing.via = via;
         outgoing.reply_via = reply_via;
         let id = SendId(OWN_SEND | self.ring.controls.sent);
-        let full = self.ring.controls.under_way.len() >= OWN_SENDS_MAX;
-        self.ring.controls.under_way.insert(id, message.asks());
-        if full {
-            return self.sent(id, Err(SendError::TooManyPending));
+        let way = self.way(to, (via, reply_via));
+        let neighbour = way.map_or(to, |(_, relay)| relay.next_hop);
+        let controls = &mut self.ring.controls;
+        let neighbour = Some(neighbour).filter(|&of| controls.places.take(of, 0));
+        let request = message.asks();
+        let under_way = UnderWay { request, neighbour };
+        controls.under_way.insert(id, under_way);
+        if matches!(message, RingMessage::Leave { .. }) {
+            controls.farewells.insert(id);
         }
-        self.begin_send(id, outgoing, now);
+        match neighbour {
+            Some(_) => self.begin_send(id, outgoing, now),
+            None => {
+                let refused = SendError::TooManyPending;
+                count(&mut self.counters.sends_refused, refused.code());
+                self.sent(id, Err(refused));
+            }
+        }
     }
 
     /// The result of a send, if it is one of the ring's: nobody else waits for it.
@@ -111,16 +147,28 @@ impl Peer {
         if !is_own(id) {
             return false;
         }
-        let request = self.ring.controls.under_way.remove(&id).flatten();
-        if let (Some(request), Err(error)) = (request, result) {
-            self.ring.controls.failed.push((request, error.code()));
+        let controls = &mut self.ring.controls;
+        controls.farewells.remove(&id);
+        let Some(ended) = controls.under_way.remove(&id) else {
+            return true;
+        };
+        if let Some(neighbour) = ended.neighbour {
+            controls.places.give_back(neighbour, 0);
+        }
+        if let (Some(request), Err(error)) = (ended.request, result) {
+            controls.failed.push((request, error.code()));
         }
         true
     }
 
+    /// Whether every word that this node leaves is in a lane, or cannot be brought to one.
+    pub(super) fn farewells_said(&self) -> bool {
+        self.ring.controls.farewells.is_empty()
+    }
+
     /// The request that a send carries, if it is one of the ring's.
     pub(super) fn ring_request(&self, id: SendId) -> Option<RequestId> {
-        self.ring.controls.under_way.get(&id).copied().flatten()
+        self.ring.controls.under_way.get(&id)?.request
     }
 
     /// Whether an admitted message is the ring's own, and not for the application.

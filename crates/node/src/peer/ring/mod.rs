@@ -59,7 +59,7 @@ impl RingPart {
             linked: BTreeSet::new(),
             linked_high_water: 0,
             ring: None,
-            controls: Controls::default(),
+            controls: Controls::new([0; 32]),
             asks: Asks::default(),
             reports: Reports::new(steady_ms),
             links_max: LINKS_DEFAULT_MAX,
@@ -146,6 +146,12 @@ impl Peer {
         self.settle(now);
     }
 
+    /// Whether its neighbours' lanes have the word that it leaves ([`leave_ring`](Self::leave_ring)); so
+    /// it is where there is nobody to tell.
+    pub fn has_left(&self) -> bool {
+        self.farewells_said()
+    }
+
     // What happened.
 
     /// A link that was asked for with [`Effect::Connect`](super::Effect::Connect) could not be had.
@@ -174,7 +180,7 @@ impl Peer {
         if carries {
             self.ring.failures.remove(&peer);
             ring.handle_linked(peer, now.steady_ms);
-            self.make_room(peer);
+            self.make_room(peer, now);
         } else {
             ring.handle_unlinked(peer, now.steady_ms);
         }

@@ -11,7 +11,7 @@ use overlane_core::replay::Bound;
 use overlane_core::ring::bounds::{CONNECTIONS_MAX, SUCCESSORS_KEPT};
 use overlane_core::ring::is_between;
 
-use super::super::{Effect, Peer};
+use super::super::{Effect, Now, Peer};
 use super::RingPart;
 use crate::Limits;
 use crate::link::config::PEERS_DEFAULT_MAX;
@@ -81,7 +81,7 @@ impl Peer {
 
     /// A link to `newcomer` came up: where the places for anybody are passed, one that nobody needs is
     /// closed, the one linked longest first, the newcomer last.
-    pub(super) fn make_room(&mut self, newcomer: Did) {
+    pub(super) fn make_room(&mut self, newcomer: Did, now: Now) {
         if self.ring.linked.len() <= self.ring.places_for_anybody() {
             return;
         }
@@ -92,12 +92,13 @@ impl Peer {
         let linked = self.links.iter().map(|(_, peer)| peer);
         let mut spare = linked.filter(spare).collect::<Vec<_>>();
         spare.sort_by_key(|peer| *peer == newcomer);
-        if let Some(&peer) = spare.first() {
-            let evicted = self.links.to(peer).into_iter();
-            for link in evicted.collect::<Vec<_>>() {
-                self.counters.links_evicted = self.counters.links_evicted.saturating_add(1);
-                self.effects.push_back(Effect::Close { link });
-            }
+        // One that was closed and is not down yet has given its place up already.
+        let link_to = |peer: Did| Some((peer, self.links.to(peer)?));
+        if let Some((peer, link)) = spare.into_iter().find_map(link_to) {
+            self.counters.links_evicted = self.counters.links_evicted.saturating_add(1);
+            self.effects.push_back(Effect::Close { link });
+            self.links.gone(link);
+            self.ring_links_changed(peer, now);
         }
     }
 

@@ -150,3 +150,43 @@ async fn law_the_driver_reads_no_link_at_the_bound_of_outstanding_checks() {
     }
     assert_eq!(driven.unread(), 0);
 }
+
+/// A link that is being made asks another node by way of the driver, and the links wait for it when a
+/// node ends: it is answered though nothing is asked any more.
+#[tokio::test]
+async fn law_whoever_asks_a_node_that_ends_is_not_left_waiting() {
+    let identity = Arc::new(Identity::new(account(), NETWORK, 86_400_000).unwrap());
+    let signer = identity.signer();
+    let frame = LinkEvent::Frame {
+        link: LINK,
+        class: Class::Control,
+        bytes: frame(&signer, life(Clock::wall_ms())),
+    };
+    let up = LinkEvent::Up {
+        link: LINK,
+        peer: signer.did(),
+        dialed_url: None,
+        quota: QuotaHint::default(),
+        witness: None,
+        account: None,
+        leaving: false,
+    };
+    let driven = Driven::start([up, frame], &identity);
+    // A check that is out keeps the driver from its end.
+    driven.until_jobs(1).await;
+    let (ended, end) = oneshot::channel();
+    let (asks, answer) = oneshot::channel();
+    let (ended_too, end_too) = oneshot::channel();
+    for command in [
+        Command::Shutdown(ended),
+        Command::Ask(Ask::Ping(signer.did()), asks),
+        Command::Shutdown(ended_too),
+    ] {
+        assert!(driven.commands.send(command).await.is_ok());
+    }
+    assert!(answer.await.is_err());
+    driven.answer(|| Err(Refusal::VerifierStopped)).await;
+    for end in [end, end_too] {
+        assert_eq!(end.await, Ok(()));
+    }
+}
