@@ -12,6 +12,7 @@ pub mod identity;
 pub mod ids;
 pub mod lane;
 pub mod mail;
+pub mod receipt;
 pub mod replay;
 pub mod ring;
 pub mod seal;

@@ -16,6 +16,7 @@ use overlane_core::group::*;
 use overlane_core::identity::{CLOCK_SKEW_MS, DELEGATION_TTL_DEFAULT_MS, DELEGATION_TTL_MAX_MS};
 use overlane_core::lane::chunks::*;
 use overlane_core::mail::*;
+use overlane_core::receipt::*;
 use overlane_core::replay::record::*;
 use overlane_core::replay::*;
 use overlane_core::ring::bounds::*;
@@ -144,7 +145,7 @@ macro_rules! named {
 #[test]
 fn the_page_tells_every_bound_as_it_is() {
     let page = page();
-    let sections: [(&str, Vec<(&str, u64)>); 8] = [
+    let sections: [(&str, Vec<(&str, u64)>); 9] = [
         (
             "## Bytes",
             named![FRAME_MAX_BYTES, CONTROL_FRAME_MAX_BYTES, DEPTH_MAX],
@@ -242,6 +243,10 @@ fn the_page_tells_every_bound_as_it_is() {
                 POST_BODY_MAX_BYTES,
                 POST_MAX_BYTES,
             ],
+        ),
+        (
+            "## Admission receipts",
+            named![RECEIPT_TTL_MAX_MS, RECEIPT_MAX_BYTES],
         ),
         (
             "## The ring",

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use overlane_core::identity::AccountKey;
+use overlane_core::identity::{AccountKey, DelegateeKey};
 use overlane_core::ring::Ring;
 use overlane_core::{Class, Did, NetworkId, replay};
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
@@ -205,18 +205,9 @@ impl Node {
     /// [`NodeError::Closed`].
     pub async fn status(&self) -> Result<Status, NodeError> {
         let parts = self.parts();
-        let (reply, answer) = oneshot::channel();
         let peers = self.peers();
         let known: Vec<Did> = peers.iter().filter_map(|peer| peer.did).collect();
-        let look = Command::Look(Box::new(move |peer: &Peer| {
-            let _ = reply.send(Seen::of(peer, &known));
-        }));
-        parts
-            .commands
-            .send(look)
-            .await
-            .map_err(|_| NodeError::Closed)?;
-        let seen = answer.await.map_err(|_| NodeError::Closed)?;
+        let seen = self.seen(move |peer| Seen::of(peer, &known)).await?;
         Ok(Status {
             did: self.did(),
             network: self.network(),
@@ -247,6 +238,21 @@ impl Node {
         })
     }
 
+    /// What `look` makes of the node's protocol as it is now.
+    pub(crate) async fn seen<T: Send + 'static>(
+        &self,
+        look: impl FnOnce(&Peer) -> T + Send + 'static,
+    ) -> Result<T, NodeError> {
+        let (reply, answer) = oneshot::channel();
+        let look = Command::Look(Box::new(move |peer: &Peer| {
+            let _ = reply.send(look(peer));
+        }));
+        let commands = &self.parts().commands;
+        let asked = commands.send(look).await;
+        asked.map_err(|_| NodeError::Closed)?;
+        answer.await.map_err(|_| NodeError::Closed)
+    }
+
     // Its life.
 
     /// Signs with a new delegatee key from now on. Streams, links and windows stay as they are.
@@ -259,6 +265,14 @@ impl Node {
         let sent = self.parts().commands.send(rotate).await;
         sent.map_err(|_| NodeError::Closed)?;
         answer.await.map_err(|_| NodeError::Closed)?
+    }
+
+    /// The delegatee key that signs now, and when its delegation ends, in milliseconds since the Unix
+    /// epoch.
+    pub fn delegatee(&self) -> (DelegateeKey, u64) {
+        let signer = self.parts().identity.signer();
+        let delegation = signer.delegation();
+        (*delegation.delegatee(), delegation.life().last_ms())
     }
 
     /// Ends in order: no more offers, links closed once what is queued is delivered, the last

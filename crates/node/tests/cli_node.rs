@@ -289,6 +289,7 @@ fn cli_an_upload_that_is_left_is_taken_back() {
         class: ClassName::Application,
         plain: false,
         wait_ms: 0,
+        receipt_ms: 0,
     };
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     let body = vec![7; 8_000_000];

@@ -20,7 +20,7 @@ use overlane_core::store::{Change, Effect, Found, RecordName, RecordStore as _};
 use overlane_core::transaction::{Draft, Message, Namespace, Payload, RelayFields, Transaction};
 use overlane_core::wire::cbor::to_vec;
 use overlane_core::{NetworkId, TxId};
-use overlane_node::home::Home;
+use overlane_node::home::{Home, KeyLock};
 use overlane_storage_native::vfs::RealVfs;
 use overlane_storage_native::{JournalConfig, JournalStore, StoreAdmin as _, StoreKind};
 use serde_json::Value;
@@ -327,7 +327,9 @@ fn now_ms() -> u64 {
 
 /// Another message of the sender's account to the receiver, under this sequence.
 fn forge(pair: &Pair, sequence: u64) -> Vec<u8> {
-    let account = Home::at(pair.here.home()).account().expect("a key");
+    let account = Home::at(pair.here.home())
+        .account(&KeyLock::Open)
+        .expect("a key");
     let network = NetworkId(1);
     let life = Life {
         issued_ms: now_ms(),

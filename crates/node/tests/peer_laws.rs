@@ -10,6 +10,7 @@
 
 mod mesh;
 mod peer_large;
+mod peer_receipts;
 mod peer_replay;
 mod peer_room;
 mod peer_sends;
@@ -86,7 +87,13 @@ fn broken_parts_are_caught_by_the_law_they_break() {
     let cancelled = peer_sends::law_cancellation_is_never_lost_where_nothing_moves;
     let again = crash_of_the_sender_at_every_batch_boundary_signs_no_sequence_twice_s10;
     let held_back = law_lane_order_no_frame_is_held_back_for_a_delegation_s03;
-    let cases: [(Broken, fn(), &str); 8] = [
+    let receipts = peer_receipts::law_a_receipt_is_signed_of_what_no_crash_takes_back;
+    let cases: [(Broken, fn(), &str); 9] = [
+        (
+            Broken::DurableBeforeItIs,
+            receipts,
+            "a crash took back what a receipt is of",
+        ),
         (Broken::AnswersOfWorkersSwapped, order, "seed 0"),
         (Broken::FrameHeldBack, held_back, "seed 0"),
         (Broken::DurableBeforeItIs, again, "signed twice"),

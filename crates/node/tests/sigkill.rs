@@ -144,6 +144,7 @@ impl Sender {
     /// Sends one more message; one that was not placed is sent anew, as another transaction.
     async fn send(&mut self) {
         let request = SendRequest {
+            receipt_ms: 0,
             destination: self.to.clone(),
             namespace: "sigkill".to_owned(),
             class: Default::default(),
@@ -165,6 +166,7 @@ impl Sender {
     async fn offer_all(&self) {
         for receipt in &self.receipts {
             let request = OfferAgainRequest {
+                receipt_ms: 0,
                 signed: receipt.signed.clone(),
                 wait_ms: LINK_WAIT_MS,
             };

@@ -9,7 +9,7 @@ use overlane_core::{Coded, Did, Fault, NetworkId};
 
 use super::types::{Cause, Refusal};
 use crate::groups::{BadGroupTicket, GroupsError};
-use crate::home::HomeError;
+use crate::home::{BackupError, HomeError};
 use crate::inbox::InboxError;
 use crate::refs::{BadTicket, ReferenceError};
 use crate::share::ShareError;
@@ -49,6 +49,15 @@ pub enum ApiError {
         /// What is wrong with it.
         cause: String,
     },
+    /// A request on TCP that names the host otherwise than the gate allows.
+    #[error("the request names a host that this API is not known by")]
+    HostNotAllowed,
+    /// A request on TCP from a page that the gate does not allow.
+    #[error("the request comes from a page of another origin")]
+    OriginNotAllowed,
+    /// A request on TCP without the token.
+    #[error("the request brings no token, or a wrong one")]
+    NoToken,
     /// Somebody takes the messages already.
     #[error("another watcher takes this node's messages already")]
     Watched,
@@ -58,6 +67,21 @@ pub enum ApiError {
     /// The task that does the work off the asynchronous workers was stopped.
     #[error("the node is shutting down")]
     Stopping,
+    /// Text that is no log filter.
+    #[error("{cause}")]
+    BadLogFilter {
+        /// What is wrong with it.
+        cause: String,
+    },
+    /// A path that does not begin at the root.
+    #[error("\"{path}\" does not begin at the root")]
+    RelativePath {
+        /// The path.
+        path: String,
+    },
+    /// A copy of the home.
+    #[error(transparent)]
+    Backup(#[from] BackupError),
     /// The home's files.
     #[error(transparent)]
     Home(#[from] HomeError),
@@ -116,9 +140,15 @@ impl Coded for ApiError {
             Self::NotHex { .. } => "api/not_hex",
             Self::Namespace(_) => "api/namespace_too_long",
             Self::BadPeerUrl { .. } => "api/bad_peer_url",
+            Self::HostNotAllowed => "api/host_not_allowed",
+            Self::OriginNotAllowed => "api/origin_not_allowed",
+            Self::NoToken => "api/no_token",
             Self::Watched => "api/watched",
             Self::NotWatching => "api/not_watching",
             Self::Stopping => "api/stopping",
+            Self::BadLogFilter { .. } => "api/bad_log_filter",
+            Self::RelativePath { .. } => "api/relative_path",
+            Self::Backup(error) => error.code(),
             Self::Home(error) => error.code(),
             Self::Node(error) => error.code(),
             Self::Send(error) => error.code(),
@@ -145,9 +175,15 @@ impl Coded for ApiError {
             | Self::NoSuchGroup { .. }
             | Self::NoKey { .. }
             | Self::GroupOfOtherNetwork { .. }
+            | Self::BadLogFilter { .. }
+            | Self::RelativePath { .. }
+            | Self::HostNotAllowed
+            | Self::OriginNotAllowed
+            | Self::NoToken
             | Self::Ticket(_) => Fault::Usage,
             Self::Namespace(_) | Self::Watched | Self::NotWatching => Fault::RefusedByBound,
             Self::Stopping => Fault::Unreachable,
+            Self::Backup(error) => error.fault(),
             Self::Home(error) => error.fault(),
             Self::Node(error) => error.fault(),
             Self::Send(error) => error.fault(),
@@ -188,16 +224,36 @@ impl Cause {
     }
 }
 
-impl IntoResponse for ApiError {
-    fn into_response(self) -> Response {
-        let status = match (&self, self.fault()) {
+/// The statuses of refusals. Only what fails in this node itself is a fault of the server: a store, or
+/// that it is shutting down.
+pub(super) const REFUSED_WITH: &[StatusCode] = &[
+    StatusCode::BAD_REQUEST,
+    StatusCode::UNAUTHORIZED,
+    StatusCode::FORBIDDEN,
+    StatusCode::NOT_FOUND,
+    StatusCode::CONFLICT,
+    StatusCode::FAILED_DEPENDENCY,
+    StatusCode::SERVICE_UNAVAILABLE,
+];
+
+impl ApiError {
+    fn status(&self) -> StatusCode {
+        match (self, self.fault()) {
             (Self::NoSuchRequest, _) => StatusCode::NOT_FOUND,
+            (Self::NoToken, _) => StatusCode::UNAUTHORIZED,
+            (Self::HostNotAllowed | Self::OriginNotAllowed, _) => StatusCode::FORBIDDEN,
+            (Self::Stopping | Self::Node(NodeError::Closed), _) => StatusCode::SERVICE_UNAVAILABLE,
             (_, Fault::Usage) => StatusCode::BAD_REQUEST,
             (_, Fault::RefusedByBound) => StatusCode::CONFLICT,
             (_, Fault::StoreFailedClosed) => StatusCode::SERVICE_UNAVAILABLE,
-            (_, Fault::PeerMisbehaved) => StatusCode::BAD_GATEWAY,
-            (_, Fault::Unreachable) => StatusCode::GATEWAY_TIMEOUT,
-        };
-        (status, Json(Refusal::of(&self))).into_response()
+            // Another node was needed for it.
+            (_, Fault::PeerMisbehaved | Fault::Unreachable) => StatusCode::FAILED_DEPENDENCY,
+        }
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        (self.status(), Json(Refusal::of(&self))).into_response()
     }
 }

@@ -9,8 +9,10 @@ use futures_util::stream::unfold;
 use overlane_core::identity::AccountKey;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
+use utoipa::ToSchema;
 
 use super::error::ApiError;
+use super::openapi::Refused;
 use super::server::{Answer, Asked, Shared, bytes, destination};
 use super::streams::{line, lines};
 use super::types::Refusal;
@@ -20,14 +22,14 @@ use crate::groups::{
 };
 
 /// Every group that the node has.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct GroupsReport {
     /// The groups.
     pub groups: Vec<GroupReport>,
 }
 
 /// One group as the node knows it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct GroupReport {
     /// Its name on the network.
     pub group: String,
@@ -64,7 +66,7 @@ pub struct GroupReport {
 }
 
 /// Where the node stands with one host.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct CourseReport {
     /// The host.
     pub with: String,
@@ -79,7 +81,7 @@ pub struct CourseReport {
 }
 
 /// Makes a group.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateGroupRequest {
     /// What it is called.
@@ -90,7 +92,7 @@ pub struct CreateGroupRequest {
 }
 
 /// Puts an account on a group's roster.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct InviteGroupRequest {
     /// The group: its name here, or on the network.
@@ -104,7 +106,7 @@ pub struct InviteGroupRequest {
 }
 
 /// Who was invited, and with what.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct InvitedReport {
     /// The group.
     pub group: String,
@@ -115,7 +117,7 @@ pub struct InvitedReport {
 }
 
 /// Takes an account off a group's roster.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RemoveGroupRequest {
     /// The group: its name here, or on the network.
@@ -125,7 +127,7 @@ pub struct RemoveGroupRequest {
 }
 
 /// Joins a group.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct JoinGroupRequest {
     /// The ticket.
@@ -135,7 +137,7 @@ pub struct JoinGroupRequest {
 }
 
 /// Writes to a group.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PostRequest {
     /// The group: its name here, or on the network.
@@ -145,14 +147,14 @@ pub struct PostRequest {
 }
 
 /// Posts that were written.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PostedReport {
     /// In the order they were given.
     pub posts: Vec<PostedPost>,
 }
 
 /// One post that was written.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PostedPost {
     /// Its name: BLAKE3 of its sealed bytes.
     pub id: String,
@@ -161,7 +163,7 @@ pub struct PostedPost {
 }
 
 /// Reads posts that are here.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ReadGroupRequest {
     /// The group: its name here, or on the network.
@@ -175,7 +177,7 @@ pub struct ReadGroupRequest {
 }
 
 /// Some posts.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PageReport {
     /// In the order of their numbers.
     pub posts: Vec<PostReport>,
@@ -184,7 +186,7 @@ pub struct PageReport {
 }
 
 /// One post.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PostReport {
     /// Its number.
     pub seq: u64,
@@ -203,7 +205,7 @@ pub struct PostReport {
 }
 
 /// A line of a group that is followed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum FollowLine {
     /// A post.
@@ -213,7 +215,7 @@ pub enum FollowLine {
 }
 
 /// Asks about a group and one of its hosts.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GroupRequest {
     /// The group: its name here, or on the network.
@@ -224,7 +226,7 @@ pub struct GroupRequest {
 }
 
 /// How a reconciliation ended.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SyncedReport {
     /// With whom.
     pub with: String,
@@ -249,7 +251,7 @@ pub struct SyncedReport {
 }
 
 /// What a reconciliation would cost.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PlanReport {
     /// With whom.
     pub with: String,
@@ -270,7 +272,7 @@ pub struct PlanReport {
 }
 
 /// A group that was left.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LeftReport {
     /// The group.
     pub group: String,
@@ -278,12 +280,18 @@ pub struct LeftReport {
     pub name: String,
 }
 
+/// Every group that the node has.
+#[utoipa::path(get, path = "/v1/groups",
+    responses((status = 200, description = "as asked", body = GroupsReport), Refused))]
 pub(super) async fn list(State(daemon): Shared) -> Answer<GroupsReport> {
     let groups = daemon.node.groups().await?;
     let groups = groups.iter().map(report).collect();
     Ok(Json(GroupsReport { groups }))
 }
 
+/// Makes a group.
+#[utoipa::path(post, path = "/v1/groups", request_body = CreateGroupRequest,
+    responses((status = 200, description = "as asked", body = GroupReport), Refused))]
 pub(super) async fn create(
     State(daemon): Shared,
     asked: Asked<CreateGroupRequest>,
@@ -294,6 +302,9 @@ pub(super) async fn create(
     Ok(Json(report(&group.view().await?)))
 }
 
+/// Puts an account on a group's roster.
+#[utoipa::path(post, path = "/v1/groups/invite", request_body = InviteGroupRequest,
+    responses((status = 200, description = "as asked", body = InvitedReport), Refused))]
 pub(super) async fn invite(
     State(daemon): Shared,
     asked: Asked<InviteGroupRequest>,
@@ -315,6 +326,9 @@ pub(super) async fn invite(
     }))
 }
 
+/// Takes an account off a group's roster.
+#[utoipa::path(post, path = "/v1/groups/remove", request_body = RemoveGroupRequest,
+    responses((status = 200, description = "as asked", body = GroupReport), Refused))]
 pub(super) async fn remove(
     State(daemon): Shared,
     asked: Asked<RemoveGroupRequest>,
@@ -325,6 +339,9 @@ pub(super) async fn remove(
     Ok(Json(report(&view)))
 }
 
+/// Joins the group that a ticket is of.
+#[utoipa::path(post, path = "/v1/groups/join", request_body = JoinGroupRequest,
+    responses((status = 200, description = "as asked", body = GroupReport), Refused))]
 pub(super) async fn join(
     State(daemon): Shared,
     asked: Asked<JoinGroupRequest>,
@@ -339,6 +356,9 @@ pub(super) async fn join(
     Ok(Json(report(&group.view().await?)))
 }
 
+/// Posts to a group.
+#[utoipa::path(post, path = "/v1/groups/post", request_body = PostRequest,
+    responses((status = 200, description = "as asked", body = PostedReport), Refused))]
 pub(super) async fn post(State(daemon): Shared, asked: Asked<PostRequest>) -> Answer<PostedReport> {
     let Json(PostRequest { group, bodies }) = asked?;
     let (group, _) = named(&daemon.node, &group).await?;
@@ -352,6 +372,9 @@ pub(super) async fn post(State(daemon): Shared, asked: Asked<PostRequest>) -> An
     Ok(Json(PostedReport { posts }))
 }
 
+/// Posts that are here, in their order.
+#[utoipa::path(post, path = "/v1/groups/read", request_body = ReadGroupRequest,
+    responses((status = 200, description = "as asked", body = PageReport), Refused))]
 pub(super) async fn read(
     State(daemon): Shared,
     asked: Asked<ReadGroupRequest>,
@@ -366,6 +389,8 @@ pub(super) async fn read(
 }
 
 /// Posts as they come, until the reader goes away, the group is left, or the node is stopping.
+#[utoipa::path(post, path = "/v1/groups/follow", request_body = ReadGroupRequest,
+    responses((status = 200, description = "as asked", body = FollowLine, content_type = "application/x-ndjson"), Refused))]
 pub(super) async fn follow(
     State(daemon): Shared,
     asked: Asked<ReadGroupRequest>,
@@ -383,6 +408,9 @@ pub(super) async fn follow(
     Ok(lines(unfold(follower, next)))
 }
 
+/// Reconciles with a host, now.
+#[utoipa::path(post, path = "/v1/groups/sync", request_body = GroupRequest,
+    responses((status = 200, description = "as asked", body = SyncedReport), Refused))]
 pub(super) async fn sync(
     State(daemon): Shared,
     asked: Asked<GroupRequest>,
@@ -415,6 +443,9 @@ pub(super) async fn sync(
     }))
 }
 
+/// What a reconciliation would cost.
+#[utoipa::path(post, path = "/v1/groups/plan", request_body = GroupRequest,
+    responses((status = 200, description = "as asked", body = PlanReport), Refused))]
 pub(super) async fn plan(State(daemon): Shared, asked: Asked<GroupRequest>) -> Answer<PlanReport> {
     let Json(GroupRequest { group, host }) = asked?;
     let (group, _) = named(&daemon.node, &group).await?;
@@ -432,6 +463,9 @@ pub(super) async fn plan(State(daemon): Shared, asked: Asked<GroupRequest>) -> A
     }))
 }
 
+/// Leaves a group, and forgets it.
+#[utoipa::path(post, path = "/v1/groups/leave", request_body = GroupRequest,
+    responses((status = 200, description = "as asked", body = LeftReport), Refused))]
 pub(super) async fn leave(State(daemon): Shared, asked: Asked<GroupRequest>) -> Answer<LeftReport> {
     let Json(GroupRequest { group, .. }) = asked?;
     let (group, view) = named(&daemon.node, &group).await?;

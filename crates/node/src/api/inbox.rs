@@ -9,8 +9,10 @@ use overlane_core::TransactionDigest;
 use overlane_core::replay::CUSTODY_CAPACITY;
 use overlane_core::transaction::{Data, Message};
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use super::error::ApiError;
+use super::openapi::Refused;
 use super::report;
 use super::server::{Answer, Asked, Shared};
 use super::types::{Refusal, TakenMessage};
@@ -22,7 +24,7 @@ use crate::inbox::{
 const PROBE_WITHIN: Duration = Duration::from_secs(20);
 
 /// A node's mail.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct InboxReport {
     /// Whether there is a store of mail.
     pub has_store: bool,
@@ -49,7 +51,7 @@ pub struct InboxReport {
 }
 
 /// A mail that waits to be taken.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct WaitingReport {
     /// Its digest, by which it is taken.
     pub digest: String,
@@ -66,7 +68,7 @@ pub struct WaitingReport {
 }
 
 /// A node that holds this node's inbox.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct HolderReport {
     /// The node.
     pub did: String,
@@ -75,7 +77,7 @@ pub struct HolderReport {
 }
 
 /// Where a message is that was to be delivered or held.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum ArrivedReport {
     /// Its destination has admitted it.
@@ -90,7 +92,7 @@ pub enum ArrivedReport {
 }
 
 /// A mail of this node's that others hold.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct HeldReport {
     /// Its digest.
     pub digest: String,
@@ -101,7 +103,7 @@ pub struct HeldReport {
 }
 
 /// Who holds a mail, and until when.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct HoldReport {
     /// The node.
     pub did: String,
@@ -110,7 +112,7 @@ pub struct HoldReport {
 }
 
 /// An inbox that this node holds for another.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct HeldInboxReport {
     /// Whose.
     pub owner: String,
@@ -119,7 +121,7 @@ pub struct HeldInboxReport {
 }
 
 /// Takes a mail.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TakeMailRequest {
     /// Its digest; the one that came first if none is named.
@@ -128,14 +130,14 @@ pub struct TakeMailRequest {
 }
 
 /// What came of a probe.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ProbeReport {
     /// By holder.
     pub holders: Vec<ProbedReport>,
 }
 
 /// What came of a probe of one holder.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ProbedReport {
     /// The holder.
     pub did: String,
@@ -157,15 +159,24 @@ pub(super) fn arrived(arrived: &Result<Arrived, InboxError>) -> ArrivedReport {
     }
 }
 
+/// The mail that waits, who holds some, and what this node holds for others.
+#[utoipa::path(get, path = "/v1/inbox",
+    responses((status = 200, description = "as asked", body = InboxReport), Refused))]
 pub(super) async fn show(State(daemon): Shared) -> Answer<InboxReport> {
     Ok(Json(InboxReport::from(&daemon.node.mail().await?)))
 }
 
+/// Asks the holders, then the same.
+#[utoipa::path(post, path = "/v1/inbox/fetch",
+    responses((status = 200, description = "as asked", body = InboxReport), Refused))]
 pub(super) async fn fetch(State(daemon): Shared) -> Answer<InboxReport> {
     daemon.node.fetch_mail().await?;
     Ok(Json(InboxReport::from(&daemon.node.mail().await?)))
 }
 
+/// Takes a mail.
+#[utoipa::path(post, path = "/v1/inbox/take", request_body = TakeMailRequest,
+    responses((status = 200, description = "as asked", body = TakenMessage), Refused))]
 pub(super) async fn take(
     State(daemon): Shared,
     asked: Asked<TakeMailRequest>,
@@ -185,6 +196,9 @@ pub(super) async fn take(
     Ok(Json(taken))
 }
 
+/// Leaves a sealed item with each holder, and takes it again.
+#[utoipa::path(post, path = "/v1/inbox/probe",
+    responses((status = 200, description = "as asked", body = ProbeReport), Refused))]
 pub(super) async fn probe(State(daemon): Shared) -> Answer<ProbeReport> {
     let probed = daemon.node.probe_inbox(PROBE_WITHIN).await?;
     let holders = probed.into_iter().map(|(did, taken)| ProbedReport {

@@ -11,12 +11,19 @@
 //! | `POST /v1/ping` with [`DestinationRequest`] | [`PingReport`] |
 //! | `POST /v1/route` with [`DestinationRequest`] | [`RouteReport`] |
 //! | `GET /v1/bounds` | [`BoundsReport`] |
+//! | `GET /v1/health` | [`HealthReport`] |
+//! | `GET /v1/links` | [`LinksReport`] |
+//! | `GET /v1/log`, `PUT /v1/log` with [`LogRequest`] | [`LogReport`] |
+//! | `POST /v1/backup` with [`BackupRequest`] | [`BackupReport`], once the copy is whole |
+//! | `POST /v1/key/rotate` with [`Nothing`] | [`DelegateeReport`] of the key that signs from then on |
+//! | `GET /v1/streams` | [`StreamsReport`] |
+//! | `GET /v1/openapi.json` | all of this, as OpenAPI |
 //! | `GET /metrics` | the numbers of a node as OpenMetrics text; also on TCP, if switched on |
-//! | `GET /v1/events` | an [`EventLine`] a line |
+//! | `GET /v1/events` | an [`EventLine`] a line, or as server-sent events where those are accepted |
 //! | `GET /v1/watch` | the same, and with it the right to take messages while it is read |
-//! | `GET /v1/references` | [`ReferencesReport`] |
-//! | `POST /v1/references/revoke` with [`RevokeRequest`] | [`ReferenceReport`] as it is then |
-//! | `DELETE /v1/references` with [`DropRequest`] | [`ReferenceReport`] as it was |
+//! | `GET /v1/refs` | [`ReferencesReport`] |
+//! | `POST /v1/refs/revoke` with [`RevokeRequest`] | [`ReferenceReport`] as it is then |
+//! | `DELETE /v1/refs` with [`DropRequest`] | [`ReferenceReport`] as it was |
 //! | `POST /v1/share` with [`ShareRequest`] | [`SharedReport`] |
 //! | `POST /v1/fetch` with [`FetchRequest`] | a [`FetchLine`] a line, the file's parts in order among them |
 //! | `GET /v1/groups` | [`GroupsReport`] |
@@ -36,13 +43,17 @@
 //! | `POST /v1/take` with [`TakeRequest`] | [`TakenMessage`], once there is one |
 //!
 //! Everything else is answered with [`Refusal`]. The socket has mode 0600, and a process of
-//! another user is refused by its credentials.
+//! another user is refused by its credentials. On TCP, if that is switched on, [`Gate`] stands before it.
 
 mod client;
 mod error;
+mod gate;
 mod groups;
+mod handlers;
 mod inbox;
 mod metrics;
+mod names;
+mod openapi;
 mod references;
 mod report;
 mod server;
@@ -53,6 +64,7 @@ mod upload;
 
 pub use client::{Client, ClientError, Lines};
 pub use error::ApiError;
+pub use gate::{ALLOWED_MAX, Gate, GateError};
 pub use groups::{
     CourseReport, CreateGroupRequest, FollowLine, GroupReport, GroupRequest, GroupsReport,
     InviteGroupRequest, InvitedReport, JoinGroupRequest, LeftReport, PageReport, PlanReport,
@@ -64,6 +76,8 @@ pub use inbox::{
     ProbedReport, TakeMailRequest, WaitingReport,
 };
 pub use metrics::{METRICS_CONTENT_TYPE, metrics_page, metrics_text};
+pub use names::{ClassName, FaultName};
+pub use openapi::openapi;
 pub use references::{
     DropRequest, FetchLine, FetchRequest, FileReport, ReasonReport, ReferenceReport,
     ReferencesReport, RevokeRequest, ShareRequest, SharedReport,
@@ -72,9 +86,10 @@ pub use report::verdict_word;
 pub use server::{LocalApi, OpenedStore};
 pub use socket::{LocalListener, bind};
 pub use types::{
-    BoundReport, BoundsReport, Cause, ClassName, DestinationRequest, EventLine, FaultName,
-    IceServerReport, Identity, LaneReport, LinkReport, NeighbourReport, OfferAgainRequest,
-    PeerChanged, PeerReport, PeerRequest, PeersReport, PingReport, QueueReport, Refusal,
-    RouteReport, SendOutcome, SendReceipt, SendRequest, StatusReport, StoreReport, TakeRequest,
-    TakenMessage, UploadLine, UploadRequest,
+    BackupReport, BackupRequest, BoundReport, BoundsReport, Cause, DelegateeReport,
+    DestinationRequest, EventLine, HealthReport, IceServerReport, Identity, LaneReport, LinkReport,
+    LinksReport, LogReport, LogRequest, NeighbourReport, Nothing, OfferAgainRequest, PeerChanged,
+    PeerReport, PeerRequest, PeersReport, PingReport, QueueReport, ReceivingReport, Refusal,
+    RouteReport, SendOutcome, SendReceipt, SendRequest, SendingReport, StatusReport, StoreReport,
+    StreamsReport, TakeRequest, TakenMessage, UploadLine, UploadRequest,
 };

@@ -7,8 +7,10 @@ use axum::extract::State;
 use axum::response::Response;
 use futures_util::stream::{StreamExt, once};
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use super::error::ApiError;
+use super::openapi::Refused;
 use super::server::{Answer, Asked, Shared};
 use super::streams::{line, lines};
 use super::types::Refusal;
@@ -19,14 +21,14 @@ use crate::refs::{
 use crate::share::{self, About, Fetch, Note};
 
 /// Every reference that the node keeps.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ReferencesReport {
     /// In the order they were kept.
     pub references: Vec<ReferenceReport>,
 }
 
 /// One reference that the node keeps.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ReferenceReport {
     /// Its number.
     pub number: u64,
@@ -50,7 +52,7 @@ pub struct ReferenceReport {
 }
 
 /// Why a reference works no longer.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ReasonReport {
     /// As a number; below 256 the protocol's own.
     pub number: u32,
@@ -59,7 +61,7 @@ pub struct ReasonReport {
 }
 
 /// A file by reference.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct FileReport {
     /// Its name.
     pub name: String,
@@ -72,7 +74,7 @@ pub struct FileReport {
 }
 
 /// Takes a reference back.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RevokeRequest {
     /// Its number.
@@ -85,7 +87,7 @@ pub struct RevokeRequest {
 }
 
 /// Keeps a reference no longer.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DropRequest {
     /// Its number.
@@ -93,7 +95,7 @@ pub struct DropRequest {
 }
 
 /// Shares a file.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ShareRequest {
     /// Where it is, from the root.
@@ -101,7 +103,7 @@ pub struct ShareRequest {
 }
 
 /// A file that is shared.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SharedReport {
     /// The number of its reference.
     pub number: u64,
@@ -113,7 +115,7 @@ pub struct SharedReport {
 }
 
 /// Fetches a file.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FetchRequest {
     /// The ticket.
@@ -123,7 +125,7 @@ pub struct FetchRequest {
 }
 
 /// A line of what is fetched.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum FetchLine {
     /// What it is: the first line.
@@ -149,12 +151,18 @@ pub enum FetchLine {
     Failed(Refusal),
 }
 
+/// Every reference that the node keeps.
+#[utoipa::path(get, path = "/v1/refs",
+    responses((status = 200, description = "as asked", body = ReferencesReport), Refused))]
 pub(super) async fn list(State(daemon): Shared) -> Answer<ReferencesReport> {
     let kept = daemon.node.kept().await?;
     let references = kept.iter().map(report).collect();
     Ok(Json(ReferencesReport { references }))
 }
 
+/// Takes one of the node's own references back.
+#[utoipa::path(post, path = "/v1/refs/revoke", request_body = RevokeRequest,
+    responses((status = 200, description = "as asked", body = ReferenceReport), Refused))]
 pub(super) async fn revoke(
     State(daemon): Shared,
     asked: Asked<RevokeRequest>,
@@ -169,6 +177,9 @@ pub(super) async fn revoke(
     Ok(Json(one(&daemon.node, asked.number).await?))
 }
 
+/// Lets go of a reference.
+#[utoipa::path(delete, path = "/v1/refs", request_body = DropRequest,
+    responses((status = 200, description = "as asked", body = ReferenceReport), Refused))]
 pub(super) async fn drop(
     State(daemon): Shared,
     asked: Asked<DropRequest>,
@@ -179,6 +190,9 @@ pub(super) async fn drop(
     Ok(Json(was))
 }
 
+/// Shares a file by reference.
+#[utoipa::path(post, path = "/v1/share", request_body = ShareRequest,
+    responses((status = 200, description = "as asked", body = SharedReport), Refused))]
 pub(super) async fn share(
     State(daemon): Shared,
     asked: Asked<ShareRequest>,
@@ -193,6 +207,8 @@ pub(super) async fn share(
 }
 
 /// The file's parts as they come, until it is whole, the reader goes away, or the node is stopping.
+#[utoipa::path(post, path = "/v1/fetch", request_body = FetchRequest,
+    responses((status = 200, description = "as asked", body = FetchLine, content_type = "application/x-ndjson"), Refused))]
 pub(super) async fn fetch(
     State(daemon): Shared,
     asked: Asked<FetchRequest>,

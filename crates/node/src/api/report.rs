@@ -8,15 +8,16 @@ use overlane_core::replay::{self, Verdict};
 use overlane_core::ring::{Path, PathEnd};
 use overlane_core::{Class, Coded, Did};
 
+use super::names::ClassName;
 use super::types::{
-    Cause, ClassName, EventLine, IceServerReport, Identity, LaneReport, LinkReport,
-    NeighbourReport, PeerReport, QueueReport, RouteReport, SendOutcome, StatusReport, StoreReport,
-    TakenMessage,
+    Cause, EventLine, HealthReport, IceServerReport, Identity, LaneReport, LinkReport,
+    NeighbourReport, PeerReport, QueueReport, ReceivingReport, RouteReport, SendOutcome,
+    SendingReport, StatusReport, StoreReport, StreamsReport, TakenMessage,
 };
 use crate::link::LinkStatus;
 use crate::link::ice::{IceServerState, LinkPath};
-use crate::peer::Counters;
 use crate::peer::inbox::MailEvent;
+use crate::peer::{Counters, Peer};
 use crate::{
     Delivery, Event, NeighbourStatus, Outcome, PeerState, PeerStatus, Role, Status, StoreStatus,
 };
@@ -72,6 +73,62 @@ pub(super) fn status(
         groups: BTreeMap::new(),
         mail_failed: None,
         mail: BTreeMap::new(),
+    }
+}
+
+/// Streams of each direction that are shown at once.
+const STREAMS_SHOWN_MAX: usize = 1_000;
+
+pub(super) fn streams(peer: &Peer) -> StreamsReport {
+    let engine = peer.engine();
+    let receiving = engine.receivers().map(|record| ReceivingReport {
+        stream: record.stream.to_string(),
+        newest: record
+            .window
+            .admitted()
+            .map(|(at, _)| at)
+            .max()
+            .unwrap_or_default(),
+        admitted: record.window.admitted().count(),
+        custody: record.custody.len(),
+        spent_ms: record.spent_ms,
+    });
+    let sending = engine.senders().map(|record| SendingReport {
+        stream: record.stream.to_string(),
+        leased_to: record.end,
+        spent_ms: record.spent_ms,
+    });
+    let beyond = |count: usize| count.saturating_sub(STREAMS_SHOWN_MAX);
+    StreamsReport {
+        receiving: receiving.take(STREAMS_SHOWN_MAX).collect(),
+        sending: sending.take(STREAMS_SHOWN_MAX).collect(),
+        left_off: beyond(engine.receivers().count()) + beyond(engine.senders().count()),
+    }
+}
+
+/// Whether the node does its work: its stores keep what they are given.
+pub(super) fn health(status: &StatusReport) -> HealthReport {
+    let store = &status.store;
+    let not = |why: String| HealthReport {
+        healthy: false,
+        why,
+    };
+    if store.state != "durable" {
+        let cause = store.error.as_ref();
+        let cause = cause.map_or(String::new(), |cause| format!(": {}", cause.message));
+        return not(format!("the replay store is {}{cause}", store.state));
+    }
+    match (&status.references_failed, &status.groups_failed) {
+        (Some(cause), _) => not(format!("the store of references failed: {cause}")),
+        (None, Some(cause)) => not(cause.clone()),
+        (None, None) if status.mail_failed.is_some() => {
+            let cause = status.mail_failed.as_deref().unwrap_or_default();
+            not(format!("the store of mail failed: {cause}"))
+        }
+        (None, None) => HealthReport {
+            healthy: true,
+            why: format!("{} links", status.links.len()),
+        },
     }
 }
 

@@ -2,35 +2,38 @@
 
 use std::fmt;
 use std::net::IpAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::rejection::JsonRejection;
 use axum::extract::{DefaultBodyLimit, Request, State};
-use axum::http::StatusCode;
-use axum::http::header::{CONTENT_TYPE, HOST};
+use axum::http::header::HOST;
 use axum::http::uri::Authority;
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
+use axum::routing::get;
 use axum::{Json, Router};
+use overlane_core::Did;
 use overlane_core::identity::AccountKey;
-use overlane_core::transaction::{Message, Namespace, Payload};
 use overlane_core::wire::bounds::MESSAGE_MAX_BYTES;
-use overlane_core::{Class, Did};
+use overlane_core::wire::cbor::to_vec;
 use tokio::net::TcpListener;
 use tokio::sync::{Mutex, watch};
 use tokio::task::{JoinHandle, spawn_blocking};
+use utoipa::OpenApi;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
 use super::error::ApiError;
-use super::metrics::{METRICS_CONTENT_TYPE, metrics_text};
+use super::gate::{self, Gate};
+use super::openapi::ApiDoc;
 use super::socket::LocalListener;
-use super::types::{
-    BoundReport, BoundsReport, DestinationRequest, OfferAgainRequest, PeerChanged, PeerRequest,
-    PeersReport, PingReport, RouteReport, SendReceipt, SendRequest, StatusReport, StoreReport,
-};
-use super::{groups, inbox, references, report, streams, upload};
-use crate::home::{Home, peer_url};
+use super::types::{BackupReport, BoundReport, SendReceipt, StatusReport, StoreReport};
+use super::{groups, handlers, inbox, references, report, streams, upload};
+use crate::home::{Home, Stillness, backup};
+use crate::link::server::{ServerLimits, serve};
+use crate::logs::Logs;
 use crate::{Node, Outcome, Receipt, Sealing};
 
 /// The longest body of a request: the longest signed frame in hexadecimal, and what surrounds it.
@@ -38,6 +41,9 @@ const REQUEST_MAX_BYTES: usize = 256 << 10;
 
 /// The longest upload: the largest message, and its line.
 const UPLOAD_MAX_BYTES: usize = MESSAGE_MAX_BYTES + 4 * 1024;
+
+/// The longest that a receipt is waited for.
+const RECEIPT_WAIT_MAX_MS: u64 = 600_000;
 
 /// How long answers under way may take once the API is told to stop.
 const STOP_WITHIN: Duration = Duration::from_secs(2);
@@ -58,12 +64,20 @@ impl fmt::Debug for LocalApi {
 impl LocalApi {
     /// Answers on `listener` for `node`, whose home is `home` and whose store was opened as
     /// `store` says.
-    pub fn serve(listener: LocalListener, node: Node, home: Home, store: OpenedStore) -> Self {
+    /// `logs` is the log of this process.
+    pub fn serve(
+        listener: LocalListener,
+        node: Node,
+        home: Home,
+        store: OpenedStore,
+        logs: Logs,
+    ) -> Self {
         let (stop, stopping) = watch::channel(false);
         let daemon = Daemon {
             node,
             home,
             store,
+            logs,
             stopping: stopping.clone(),
             watching: streams::Watching::new(),
             editing: Mutex::new(()),
@@ -90,7 +104,7 @@ impl LocalApi {
     pub fn serve_metrics(&self, listener: TcpListener) {
         let stopping = self.daemon.stopping.clone();
         let router = Router::new()
-            .route("/metrics", get(metrics))
+            .route("/metrics", get(handlers::metrics))
             .layer(middleware::from_fn(by_address))
             .with_state(Arc::clone(&self.daemon));
         let server = axum::serve(listener, router).with_graceful_shutdown(stopped(stopping));
@@ -99,6 +113,20 @@ impl LocalApi {
                 tracing::error!(%error, "metrics are answered no more");
             }
         });
+    }
+
+    /// Answers everything on a TCP listener too, to who passes the gate, until the API is shut down.
+    ///
+    /// A connection serves one request; who does not say in time what it wants is cut.
+    pub fn serve_tcp(&self, listener: TcpListener, gate: Gate) {
+        let stopping = self.daemon.stopping.clone();
+        let guarded = middleware::from_fn_with_state(Arc::new(gate), gate::guard);
+        let router = router(Arc::clone(&self.daemon)).layer(guarded);
+        let limits = ServerLimits {
+            connection_deadline: Duration::MAX,
+            ..ServerLimits::default()
+        };
+        tokio::spawn(serve(listener, router, limits, stopped(stopping)));
     }
 
     /// Takes no more requests, ends streams of answers, and lets other answers end.
@@ -120,6 +148,8 @@ pub struct OpenedStore {
     pub kind: String,
     /// Its folder.
     pub path: String,
+    /// Holds it and the store of references still.
+    pub still: Stillness,
 }
 
 /// What every answer is made from.
@@ -127,10 +157,11 @@ pub(super) struct Daemon {
     pub(super) node: Node,
     home: Home,
     store: OpenedStore,
+    pub(super) logs: Logs,
     pub(super) stopping: watch::Receiver<bool>,
     pub(super) watching: streams::Watching,
     /// Held while the configured peers are read, changed and written.
-    editing: Mutex<()>,
+    pub(super) editing: Mutex<()>,
 }
 
 pub(super) type Shared = State<Arc<Daemon>>;
@@ -140,63 +171,63 @@ pub(super) type Answer<T> = Result<Json<T>, ApiError>;
 /// A request's body, or why it is none.
 pub(super) type Asked<T> = Result<Json<T>, JsonRejection>;
 
-fn router(daemon: Arc<Daemon>) -> Router {
-    Router::new()
-        .route("/metrics", get(metrics))
-        .route("/v1/status", get(status))
-        .route("/v1/bounds", get(bounds))
-        .route("/v1/send", post(send))
-        .route("/v1/offer_again", post(offer_again))
-        .route("/v1/ping", post(ping))
-        .route("/v1/route", post(route))
-        .route("/v1/peers", get(peers).post(add_peer).delete(drop_peer))
-        .route(
-            "/v1/references",
-            get(references::list).delete(references::drop),
-        )
-        .route("/v1/references/revoke", post(references::revoke))
-        .route("/v1/share", post(references::share))
-        .route("/v1/fetch", post(references::fetch))
-        .route("/v1/groups", get(groups::list).post(groups::create))
-        .route("/v1/groups/invite", post(groups::invite))
-        .route("/v1/groups/remove", post(groups::remove))
-        .route("/v1/groups/join", post(groups::join))
-        .route("/v1/groups/post", post(groups::post))
-        .route("/v1/groups/read", post(groups::read))
-        .route("/v1/groups/follow", post(groups::follow))
-        .route("/v1/groups/sync", post(groups::sync))
-        .route("/v1/groups/plan", post(groups::plan))
-        .route("/v1/groups/leave", post(groups::leave))
-        .route("/v1/inbox", get(inbox::show))
-        .route("/v1/inbox/fetch", post(inbox::fetch))
-        .route("/v1/inbox/take", post(inbox::take))
-        .route("/v1/inbox/probe", post(inbox::probe))
-        .route("/v1/watch", get(streams::watch))
-        .route("/v1/take", post(streams::take))
-        .route("/v1/events", get(streams::events))
-        .fallback(|| async { ApiError::NoSuchRequest })
-        .method_not_allowed_fallback(|| async { ApiError::NoSuchRequest })
+/// What is answered, and the document of it: no path is in the one and not in the other.
+pub(super) fn routes() -> OpenApiRouter<Arc<Daemon>> {
+    OpenApiRouter::with_openapi(ApiDoc::openapi())
+        .routes(routes!(handlers::metrics))
+        .routes(routes!(handlers::document))
+        .routes(routes!(handlers::status))
+        .routes(routes!(handlers::health))
+        .routes(routes!(handlers::links))
+        .routes(routes!(handlers::streams))
+        .routes(routes!(handlers::bounds))
+        .routes(routes!(handlers::send))
+        .routes(routes!(handlers::offer_again))
+        .routes(routes!(handlers::log, handlers::set_log))
+        .routes(routes!(handlers::backup))
+        .routes(routes!(handlers::rotate))
+        .routes(routes!(handlers::ping))
+        .routes(routes!(handlers::route))
+        .routes(routes!(
+            handlers::peers,
+            handlers::add_peer,
+            handlers::drop_peer
+        ))
+        .routes(routes!(references::list, references::drop))
+        .routes(routes!(references::revoke))
+        .routes(routes!(references::share))
+        .routes(routes!(references::fetch))
+        .routes(routes!(groups::list, groups::create))
+        .routes(routes!(groups::invite))
+        .routes(routes!(groups::remove))
+        .routes(routes!(groups::join))
+        .routes(routes!(groups::post))
+        .routes(routes!(groups::read))
+        .routes(routes!(groups::follow))
+        .routes(routes!(groups::sync))
+        .routes(routes!(groups::plan))
+        .routes(routes!(groups::leave))
+        .routes(routes!(inbox::show))
+        .routes(routes!(inbox::fetch))
+        .routes(routes!(inbox::take))
+        .routes(routes!(inbox::probe))
+        .routes(routes!(streams::watch))
+        .routes(routes!(streams::take))
+        .routes(routes!(streams::events))
         .layer(DefaultBodyLimit::max(REQUEST_MAX_BYTES))
         .merge(
-            Router::new()
-                .route("/v1/upload", post(upload::upload))
+            OpenApiRouter::new()
+                .routes(routes!(upload::upload))
                 .layer(DefaultBodyLimit::max(UPLOAD_MAX_BYTES)),
         )
+}
+
+fn router(daemon: Arc<Daemon>) -> Router {
+    let (router, _) = routes().split_for_parts();
+    router
+        .fallback(|| async { ApiError::NoSuchRequest })
+        .method_not_allowed_fallback(|| async { ApiError::NoSuchRequest })
         .with_state(daemon)
-}
-
-async fn status(State(daemon): Shared) -> Answer<StatusReport> {
-    daemon.status().await.map(Json)
-}
-
-async fn metrics(State(daemon): Shared) -> Result<Response, ApiError> {
-    let status = daemon.status().await?;
-    let bounds = daemon.bounds().await?;
-    // An empty text would say that there is nothing to tell.
-    let Ok(text) = metrics_text(status, bounds) else {
-        return Ok(StatusCode::INTERNAL_SERVER_ERROR.into_response());
-    };
-    Ok(([(CONTENT_TYPE, METRICS_CONTENT_TYPE)], text).into_response())
 }
 
 /// Refuses requests that name the host otherwise than by an address of the loopback, or `localhost`.
@@ -213,117 +244,14 @@ async fn by_address(request: Request, next: Next) -> Response {
     }
 }
 
-async fn bounds(State(daemon): Shared) -> Answer<BoundsReport> {
-    let bounds = daemon.bounds().await?;
-    Ok(Json(BoundsReport { bounds }))
-}
-
-async fn send(State(daemon): Shared, asked: Asked<SendRequest>) -> Answer<SendReceipt> {
-    let Json(asked) = asked?;
-    let destination = daemon.destination(&asked.destination).await?;
-    let body = bytes("body", &asked.body)?;
-    let message = match Class::from(asked.class) {
-        Class::Control => Message::Control(&body),
-        Class::Storage => Message::Storage(&body),
-        Class::E2e => Message::E2e(&body),
-        Class::Application => Message::Application {
-            namespace: Namespace::new(&asked.namespace).map_err(ApiError::Namespace)?,
-            body: &body,
-        },
-    };
-    daemon.wait_for(destination, asked.wait_ms).await;
-    if asked.hold && !asked.plain {
-        let sent = daemon.node.send_or_hold(destination, message).await?;
-        let arrived = Some(inbox::arrived(&sent.arrived));
-        let receipt = daemon.receipt(sent.receipt, None);
-        return Ok(Json(SendReceipt { arrived, ..receipt }));
-    }
-    let sealing = sealing(asked.plain);
-    let outcomes = daemon.node.outcomes();
-    let sent = daemon.node.send_as(destination, message, sealing).await?;
-    let outcome = outcomes.of(&sent).await;
-    Ok(Json(daemon.receipt(sent, Some(outcome))))
-}
-
-async fn offer_again(
-    State(daemon): Shared,
-    asked: Asked<OfferAgainRequest>,
-) -> Answer<SendReceipt> {
-    let Json(asked) = asked?;
-    let signed = bytes("signed", &asked.signed)?;
-    // Bytes that are no payload are the node's to refuse.
-    if let Ok(payload) = Payload::from_frame(&signed) {
-        let destination = payload.transaction().destination();
-        daemon.wait_for(destination, asked.wait_ms).await;
-    }
-    let outcomes = daemon.node.outcomes();
-    let offered = daemon.node.offer_again(signed).await?;
-    let outcome = outcomes.of(&offered).await;
-    Ok(Json(daemon.receipt(offered, Some(outcome))))
-}
-
-async fn peers(State(daemon): Shared) -> Answer<PeersReport> {
-    let status = daemon.node.status().await?;
-    let links = daemon.node.links();
-    Ok(Json(PeersReport {
-        peers: report::peers(&status, &links),
-        neighbours: report::neighbours(&status, &links),
-    }))
-}
-
-async fn ping(State(daemon): Shared, asked: Asked<DestinationRequest>) -> Answer<PingReport> {
-    let Json(asked) = asked?;
-    let to = destination(&asked.destination)?;
-    let pong = daemon.node.ping(to).await?;
-    Ok(Json(PingReport {
-        did: to.to_string(),
-        hops: pong.hops,
-        round_trip_ms: pong.round_trip_ms,
-    }))
-}
-
-async fn route(State(daemon): Shared, asked: Asked<DestinationRequest>) -> Answer<RouteReport> {
-    let Json(asked) = asked?;
-    let to = destination(&asked.destination)?;
-    let path = daemon.node.way(to).await?;
-    Ok(Json(report::route(to, &path)))
-}
-
-async fn add_peer(State(daemon): Shared, asked: Asked<PeerRequest>) -> Answer<PeerChanged> {
-    let url = asked_url(asked)?;
-    let _editing = daemon.editing.lock().await;
-    // What the node has no place for is not written down either.
-    daemon.node.add_peer(&url)?;
-    let edited = daemon.edit_peers(url.clone(), Edit::Add).await;
-    if edited.is_err() {
-        daemon.node.drop_peer(&url).await;
-    }
-    let changed = edited?;
-    Ok(Json(PeerChanged { url, changed }))
-}
-
-async fn drop_peer(State(daemon): Shared, asked: Asked<PeerRequest>) -> Answer<PeerChanged> {
-    let url = asked_url(asked)?;
-    let _editing = daemon.editing.lock().await;
-    let configured = daemon.edit_peers(url.clone(), Edit::Drop).await?;
-    let kept = daemon.node.drop_peer(&url).await;
-    let changed = configured || kept;
-    Ok(Json(PeerChanged { url, changed }))
-}
-
-fn asked_url(asked: Asked<PeerRequest>) -> Result<String, ApiError> {
-    let Json(PeerRequest { url }) = asked?;
-    peer_url(&url).map_err(|cause| ApiError::BadPeerUrl { cause })
-}
-
 #[derive(Clone, Copy)]
-enum Edit {
+pub(super) enum Edit {
     Add,
     Drop,
 }
 
 impl Daemon {
-    async fn status(&self) -> Result<StatusReport, ApiError> {
+    pub(super) async fn status(&self) -> Result<StatusReport, ApiError> {
         let status = self.node.status().await?;
         let store = StoreReport {
             kind: self.store.kind.clone(),
@@ -347,7 +275,7 @@ impl Daemon {
         })
     }
 
-    async fn bounds(&self) -> Result<Vec<BoundReport>, ApiError> {
+    pub(super) async fn bounds(&self) -> Result<Vec<BoundReport>, ApiError> {
         let status = self.node.status().await?;
         Ok(status.bounds.into_iter().map(BoundReport::from).collect())
     }
@@ -388,12 +316,45 @@ impl Daemon {
             disturbed,
             arrived: None,
             outcome: outcome.map(report::outcome),
+            receipt: None,
         }
+    }
+
+    /// The same, with the destination's receipt if it is asked for and comes within so long.
+    pub(super) async fn with_receipt(
+        &self,
+        sent: Receipt,
+        within_ms: u64,
+        outcome: Option<Outcome>,
+    ) -> Result<SendReceipt, ApiError> {
+        if within_ms == 0 {
+            return Ok(self.receipt(sent, outcome));
+        }
+        let within = Duration::from_millis(within_ms.min(RECEIPT_WAIT_MAX_MS));
+        let mut stopping = self.stopping.clone();
+        let received = tokio::select! {
+            received = self.node.receipt(&sent, within) => received?,
+            _ = stopping.wait_for(|stopping| *stopping) => None,
+        };
+        Ok(SendReceipt {
+            receipt: received.map(|receipt| hex::encode(to_vec(&*receipt))),
+            ..self.receipt(sent, outcome)
+        })
+    }
+
+    /// Copies the home, off the asynchronous workers.
+    pub(super) async fn backup(&self, to: PathBuf) -> Result<BackupReport, ApiError> {
+        let (home, still) = (self.home.clone(), self.store.still.clone());
+        let copied = spawn_blocking(move || {
+            let copy = backup(&home, &to, &still)?;
+            Ok(BackupReport::of(&copy, &to))
+        });
+        copied.await.map_err(|_| ApiError::Stopping)?
     }
 
     /// Changes the list in the configuration, off the asynchronous workers; whether it is
     /// another list now.
-    async fn edit_peers(&self, url: String, edit: Edit) -> Result<bool, ApiError> {
+    pub(super) async fn edit_peers(&self, url: String, edit: Edit) -> Result<bool, ApiError> {
         let home = self.home.clone();
         let edited = spawn_blocking(move || match edit {
             Edit::Add => home.add_peer(&url),

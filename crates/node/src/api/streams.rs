@@ -8,7 +8,9 @@ use axum::Json;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::extract::rejection::JsonRejection;
-use axum::http::header::CONTENT_TYPE;
+use axum::http::HeaderMap;
+use axum::http::header::{ACCEPT, CONTENT_TYPE};
+use axum::response::sse::{Event as SseEvent, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream::{Stream, unfold};
 use serde::Serialize;
@@ -17,6 +19,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast, watch};
 use tokio::time::timeout;
 
 use super::error::ApiError;
+use super::openapi::Refused;
 use super::report;
 use super::server::Daemon;
 use super::types::{EventLine, TakeRequest, TakenMessage};
@@ -24,24 +27,37 @@ use crate::Event;
 
 /// What happens from now on, together with the right to take messages for as long as the reader
 /// stays: one watcher at a time, so that nobody's messages go to somebody else.
+#[utoipa::path(get, path = "/v1/watch",
+    responses((status = 200, description = "as asked", body = EventLine, content_type = "application/x-ndjson"), Refused))]
 pub(super) async fn watch(State(daemon): State<Arc<Daemon>>) -> Result<Response, ApiError> {
     let right = daemon.watching.begin().await?;
     let watch = Some(right.watch);
     Ok(events_of(&daemon, watch, Some(right)))
 }
 
-/// What happens from now on.
-pub(super) async fn events(State(daemon): State<Arc<Daemon>>) -> Response {
-    events_of(&daemon, None, None)
+/// What happens from now on: an event a line, or a server-sent event each, named by what happened,
+/// for who accepts those.
+#[utoipa::path(get, path = "/v1/events",
+    responses((status = 200, description = "as asked", content(
+        (EventLine = "application/x-ndjson"), (EventLine = "text/event-stream"))), Refused))]
+pub(super) async fn events(State(daemon): State<Arc<Daemon>>, headers: HeaderMap) -> Response {
+    let accepts = headers.get(ACCEPT).and_then(|it| it.to_str().ok());
+    if !accepts.is_some_and(|it| it.contains("text/event-stream")) {
+        return events_of(&daemon, None, None);
+    }
+    let next = |mut watcher: Watcher| async move {
+        let event = watcher.next().await?;
+        let name = event.name();
+        Some((SseEvent::default().event(name).json_data(&event), watcher))
+    };
+    let stream = unfold(Watcher::of(&daemon, None, None), next);
+    Sse::new(stream)
+        .keep_alive(KeepAlive::default())
+        .into_response()
 }
 
 fn events_of(daemon: &Daemon, watch: Option<u64>, right: Option<Right>) -> Response {
-    let watcher = Watcher {
-        begin: Some(EventLine::Watching { watch }),
-        events: daemon.node.events(),
-        stopping: daemon.stopping.clone(),
-        _right: right,
-    };
+    let watcher = Watcher::of(daemon, watch, right);
     let next = |mut watcher: Watcher| async move {
         let event = watcher.next().await?;
         Some((line(&event), watcher))
@@ -57,6 +73,15 @@ struct Watcher {
 }
 
 impl Watcher {
+    fn of(daemon: &Daemon, watch: Option<u64>, right: Option<Right>) -> Self {
+        Self {
+            begin: Some(EventLine::Watching { watch }),
+            events: daemon.node.events(),
+            stopping: daemon.stopping.clone(),
+            _right: right,
+        }
+    }
+
     async fn next(&mut self) -> Option<EventLine> {
         if let Some(begin) = self.begin.take() {
             return Some(begin);
@@ -78,6 +103,8 @@ impl Watcher {
 /// Takes the next admitted message, waiting for one; null once the node is stopping. A watcher
 /// that goes away while it waits takes nothing: what nobody takes stays in the node's queue, which
 /// holds its senders back when it is full.
+#[utoipa::path(post, path = "/v1/take", request_body = TakeRequest,
+    responses((status = 200, description = "as asked", body = Option<TakenMessage>), Refused))]
 pub(super) async fn take(
     State(daemon): State<Arc<Daemon>>,
     asked: Result<Json<TakeRequest>, JsonRejection>,

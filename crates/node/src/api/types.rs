@@ -2,17 +2,20 @@
 //! stream is written `network:origin>destination/class`.
 
 use std::collections::BTreeMap;
-use std::fmt;
-use std::str::FromStr;
 
-use super::inbox::ArrivedReport;
+use overlane_core::NetworkId;
 use overlane_core::identity::AccountKey;
 use overlane_core::replay::Bound;
-use overlane_core::{Class, Fault, NetworkId};
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::home::Backup;
+
+use super::inbox::ArrivedReport;
+use super::names::{ClassName, FaultName};
 
 /// Who a node is.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Identity {
     /// The account's place on the ring.
     pub did: String,
@@ -37,7 +40,7 @@ impl Identity {
 }
 
 /// A message to sign and send.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SendRequest {
     /// The destination: 40 hexadecimal digits, or `did:key:z…`.
@@ -59,10 +62,13 @@ pub struct SendRequest {
     /// How long to wait for a link to the destination.
     #[serde(default)]
     pub wait_ms: u64,
+    /// How long to wait for the destination's receipt; 0 asks for none.
+    #[serde(default)]
+    pub receipt_ms: u64,
 }
 
 /// A large message to sign and send; its body follows this line.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct UploadRequest {
     /// The destination: 40 hexadecimal digits, or `did:key:z…`.
@@ -78,10 +84,13 @@ pub struct UploadRequest {
     /// How long to wait for a link to the destination.
     #[serde(default)]
     pub wait_ms: u64,
+    /// How long to wait for the destination's receipt; 0 asks for none.
+    #[serde(default)]
+    pub receipt_ms: u64,
 }
 
 /// A step of an upload. The last is how it ended.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum UploadLine {
     /// How far the message came into its lane.
@@ -98,7 +107,7 @@ pub enum UploadLine {
 }
 
 /// Signed bytes to offer again.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct OfferAgainRequest {
     /// The signed bytes, in hexadecimal, as a [`SendReceipt`] had them.
@@ -106,11 +115,14 @@ pub struct OfferAgainRequest {
     /// How long to wait for a link to the destination.
     #[serde(default)]
     pub wait_ms: u64,
+    /// How long to wait for the destination's receipt; 0 asks for none.
+    #[serde(default)]
+    pub receipt_ms: u64,
 }
 
 /// What is known here once a message has been signed and handed to its lane. Whether the
 /// destination admitted it, is not.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SendReceipt {
     /// The message's stream.
     pub stream: String,
@@ -126,13 +138,17 @@ pub struct SendReceipt {
     /// Where the message is, if it was to be delivered or held.
     #[serde(default)]
     pub arrived: Option<ArrivedReport>,
+    /// The destination's signed word that it admitted the message, in hexadecimal, if it was asked for and
+    /// came.
+    #[serde(default)]
+    pub receipt: Option<String>,
     /// What became of it since, as far as is known; `None` where `arrived` says more.
     #[serde(default)]
     pub outcome: Option<SendOutcome>,
 }
 
 /// What became of a message after a lane took it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum SendOutcome {
     /// A link of the destination's own has it.
@@ -154,7 +170,7 @@ pub enum SendOutcome {
 }
 
 /// A node at one instant.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct StatusReport {
     /// Who it is.
     #[serde(flatten)]
@@ -220,7 +236,7 @@ pub struct StatusReport {
 }
 
 /// A node's replay store.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct StoreReport {
     /// Which store it is.
     pub kind: String,
@@ -233,7 +249,7 @@ pub struct StoreReport {
 }
 
 /// An error that was met earlier.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Cause {
     /// Its stable code.
     pub error: String,
@@ -242,7 +258,7 @@ pub struct Cause {
 }
 
 /// One admitted link.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LinkReport {
     /// Its number, never used again in the process.
     pub link: u64,
@@ -269,7 +285,7 @@ pub struct LinkReport {
 }
 
 /// A STUN or TURN server.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct IceServerReport {
     /// Its address.
     pub url: String,
@@ -280,7 +296,7 @@ pub struct IceServerReport {
 }
 
 /// One lane of a link.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LaneReport {
     /// Its class.
     pub class: ClassName,
@@ -301,7 +317,7 @@ pub struct LaneReport {
 }
 
 /// A node to stay linked to.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PeerReport {
     /// Its address.
     pub url: String,
@@ -327,7 +343,7 @@ pub struct PeerReport {
 }
 
 /// The nodes to stay linked to.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PeersReport {
     /// In the order they were added.
     pub peers: Vec<PeerReport>,
@@ -337,7 +353,7 @@ pub struct PeersReport {
 }
 
 /// A node that this one's place in the ring needs.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct NeighbourReport {
     /// The node.
     pub did: String,
@@ -354,8 +370,13 @@ pub struct NeighbourReport {
     pub error: Option<String>,
 }
 
+/// A request that says nothing: an empty object. A form of a page cannot send it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Nothing {}
+
 /// A node to ask something of.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DestinationRequest {
     /// 40 hexadecimal digits, or `did:key:z…`.
@@ -363,7 +384,7 @@ pub struct DestinationRequest {
 }
 
 /// The answer of a node that was asked whether it is there.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PingReport {
     /// Who.
     pub did: String,
@@ -374,7 +395,7 @@ pub struct PingReport {
 }
 
 /// The way that messages take.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RouteReport {
     /// Whom they are for.
     pub destination: String,
@@ -385,7 +406,7 @@ pub struct RouteReport {
 }
 
 /// What became of a change to the list of peers.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PeerChanged {
     /// The address.
     pub url: String,
@@ -394,7 +415,7 @@ pub struct PeerChanged {
 }
 
 /// One class's queue of admitted messages.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct QueueReport {
     /// The class.
     pub class: ClassName,
@@ -405,7 +426,7 @@ pub struct QueueReport {
 }
 
 /// Takes one message.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TakeRequest {
     /// The number that the stream of `GET /v1/watch` began with.
@@ -413,7 +434,7 @@ pub struct TakeRequest {
 }
 
 /// An admitted message, taken.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct TakenMessage {
     /// Its stream.
     pub stream: String,
@@ -439,7 +460,7 @@ pub struct TakenMessage {
 }
 
 /// Something that happened in the node.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum EventLine {
     /// The stream of events has begun: what happens from here on is in it.
@@ -558,15 +579,151 @@ pub enum EventLine {
     },
 }
 
+impl EventLine {
+    /// What happened, in the word that its line says.
+    pub(super) const fn name(&self) -> &'static str {
+        match self {
+            Self::Watching { .. } => "watching",
+            Self::LinkUp { .. } => "link_up",
+            Self::LinkDown { .. } => "link_down",
+            Self::Admitted { .. } => "admitted",
+            Self::Refused { .. } => "refused",
+            Self::Unreachable { .. } => "unreachable",
+            Self::SendProgress { .. } => "send_progress",
+            Self::StoreFailed { .. } => "store_failed",
+            Self::SessionLost { .. } => "session_lost",
+            Self::MailWaits { .. } => "mail_waits",
+            Self::MailLost { .. } => "mail_lost",
+            Self::MailEnded { .. } => "mail_ended",
+            Self::Missed { .. } => "missed",
+        }
+    }
+}
+
+/// Every admitted link of a node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LinksReport {
+    /// In the order they came up.
+    pub links: Vec<LinkReport>,
+}
+
+/// The log of a node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LogReport {
+    /// What is logged: a level, or levels by target.
+    pub filter: String,
+    /// The latest lines, with pseudonyms for accounts, keys, digests and addresses.
+    pub lines: Vec<String>,
+}
+
+/// Asks for another log.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LogRequest {
+    /// What is logged from now on.
+    pub filter: String,
+}
+
+/// Asks for a copy of the home.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct BackupRequest {
+    /// Where it goes, from the root; nothing is there yet.
+    pub path: String,
+}
+
+/// A copy of the home.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct BackupReport {
+    /// Where it is.
+    pub path: String,
+    /// Whose it is.
+    pub did: String,
+    /// Its instant, in milliseconds since the Unix epoch.
+    pub taken_ms: u64,
+    /// Replay records in it.
+    pub records: usize,
+    /// What putting it back costs.
+    pub cost: String,
+}
+
+impl BackupReport {
+    /// What is told of a copy at `path`.
+    pub fn of(backup: &Backup, path: &std::path::Path) -> Self {
+        Self {
+            path: path.display().to_string(),
+            did: backup.did.clone(),
+            taken_ms: backup.taken_ms,
+            records: backup.records,
+            cost: backup.cost(),
+        }
+    }
+}
+
+/// The delegatee that a node signs with.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct DelegateeReport {
+    /// Its public key, in hexadecimal.
+    pub delegatee: String,
+    /// When its delegation ends, in milliseconds since the Unix epoch.
+    pub ends_ms: u64,
+}
+
+/// Whether a node does its work.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct HealthReport {
+    /// Whether it does.
+    pub healthy: bool,
+    /// Why not; where it does, how many links it has.
+    pub why: String,
+}
+
+/// The streams that a node keeps windows and leases of.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct StreamsReport {
+    /// Streams to this node: what it admitted.
+    pub receiving: Vec<ReceivingReport>,
+    /// Streams of this node: what it signed.
+    pub sending: Vec<SendingReport>,
+    /// How many more there are of both than are shown.
+    pub left_off: usize,
+}
+
+/// A stream to this node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ReceivingReport {
+    /// The stream.
+    pub stream: String,
+    /// The highest sequence that was admitted.
+    pub newest: u64,
+    /// How many places of its window are taken.
+    pub admitted: usize,
+    /// Mail of it that was admitted and that the application has not taken.
+    pub custody: usize,
+    /// When everything it admitted is spent, in milliseconds since the Unix epoch.
+    pub spent_ms: u64,
+}
+
+/// A stream of this node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct SendingReport {
+    /// The stream.
+    pub stream: String,
+    /// The first sequence that is not leased.
+    pub leased_to: u64,
+    /// When everything signed under the lease is spent, in milliseconds since the Unix epoch.
+    pub spent_ms: u64,
+}
+
 /// The bounds of a node.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct BoundsReport {
     /// In the order of the bound sheet.
     pub bounds: Vec<BoundReport>,
 }
 
 /// One bound.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct BoundReport {
     /// Its one name.
     pub name: String,
@@ -596,7 +753,7 @@ impl From<Bound> for BoundReport {
 }
 
 /// Names a peer.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PeerRequest {
     /// Its signalling address, `http://HOST:PORT`.
@@ -604,7 +761,7 @@ pub struct PeerRequest {
 }
 
 /// A refusal, in the words every part of the node uses.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Refusal {
     /// The stable code.
     pub error: String,
@@ -612,98 +769,4 @@ pub struct Refusal {
     pub message: String,
     /// Whose fault it is.
     pub fault: FaultName,
-}
-
-/// Whose fault a refusal is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum FaultName {
-    /// The other side sent what no honest peer sends.
-    PeerMisbehaved,
-    /// A bound, lifetime or policy refused.
-    RefusedByBound,
-    /// The store failed closed.
-    StoreFailedClosed,
-    /// It cannot be done as asked.
-    Usage,
-    /// The other side could not be reached.
-    Unreachable,
-}
-
-impl From<Fault> for FaultName {
-    fn from(fault: Fault) -> Self {
-        match fault {
-            Fault::PeerMisbehaved => Self::PeerMisbehaved,
-            Fault::RefusedByBound => Self::RefusedByBound,
-            Fault::StoreFailedClosed => Self::StoreFailedClosed,
-            Fault::Usage => Self::Usage,
-            Fault::Unreachable => Self::Unreachable,
-        }
-    }
-}
-
-impl From<FaultName> for Fault {
-    fn from(name: FaultName) -> Self {
-        match name {
-            FaultName::PeerMisbehaved => Self::PeerMisbehaved,
-            FaultName::RefusedByBound => Self::RefusedByBound,
-            FaultName::StoreFailedClosed => Self::StoreFailedClosed,
-            FaultName::Usage => Self::Usage,
-            FaultName::Unreachable => Self::Unreachable,
-        }
-    }
-}
-
-/// A traffic class by its name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ClassName {
-    /// DHT control.
-    Control,
-    /// Storage.
-    Storage,
-    /// End-to-end sessions.
-    E2e,
-    /// Application.
-    #[default]
-    Application,
-}
-
-impl fmt::Display for ClassName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(Class::from(*self).name())
-    }
-}
-
-impl FromStr for ClassName {
-    type Err = String;
-
-    fn from_str(name: &str) -> Result<Self, String> {
-        let class = Class::ALL.into_iter().find(|class| class.name() == name);
-        class
-            .map(Self::from)
-            .ok_or_else(|| format!("\"{name}\" is no class"))
-    }
-}
-
-impl From<ClassName> for Class {
-    fn from(name: ClassName) -> Self {
-        match name {
-            ClassName::Control => Self::Control,
-            ClassName::Storage => Self::Storage,
-            ClassName::E2e => Self::E2e,
-            ClassName::Application => Self::Application,
-        }
-    }
-}
-
-impl From<Class> for ClassName {
-    fn from(class: Class) -> Self {
-        match class {
-            Class::Control => Self::Control,
-            Class::Storage => Self::Storage,
-            Class::E2e => Self::E2e,
-            Class::Application => Self::Application,
-        }
-    }
 }

@@ -13,6 +13,7 @@ use overlane_core::wire::bounds::FRAME_MAX_BYTES;
 use tokio::sync::{mpsc, watch};
 
 use super::error::ApiError;
+use super::openapi::Refused;
 use super::server::{Daemon, sealing};
 use super::streams::{line, lines};
 use super::types::{Refusal, UploadLine, UploadRequest};
@@ -22,6 +23,8 @@ use crate::Progress;
 const LINES_MAX: usize = 16;
 
 /// Takes an [`UploadRequest`] as a line of JSON, and behind it the body, byte by byte.
+#[utoipa::path(post, path = "/v1/upload", request_body = Vec<u8>,
+    responses((status = 200, description = "as asked", body = UploadLine, content_type = "application/x-ndjson"), Refused))]
 pub(super) async fn upload(
     State(daemon): State<Arc<Daemon>>,
     request: Bytes,
@@ -89,7 +92,13 @@ pub(super) async fn upload(
                 if receipt.signed.len() > FRAME_MAX_BYTES {
                     receipt.signed = Bytes::new();
                 }
-                UploadLine::Sent(daemon.receipt(receipt, Some(outcome)))
+                match daemon
+                    .with_receipt(receipt, asked.receipt_ms, Some(outcome))
+                    .await
+                {
+                    Ok(sent) => UploadLine::Sent(sent),
+                    Err(error) => UploadLine::Refused(Refusal::of(&error)),
+                }
             }
             Err(error) => UploadLine::Refused(Refusal::of(&ApiError::from(error))),
         };

@@ -65,6 +65,27 @@ pub(super) enum Command {
     /// The configuration: what is wrong with it, what it comes to, what a key does
     #[command(subcommand, after_help = "Example: overlane config show --origin")]
     Config(Config),
+    /// The account's key: how it lies, copies of it, and the delegatee that signs for it
+    #[command(subcommand, after_help = "Example: overlane key rotate")]
+    Key(Key),
+    /// Copy the home to a new folder, while the node runs or not, and say what putting it back costs
+    ///
+    /// The copy is of one instant. It holds the account's key as it lies here: seal it first
+    /// (`overlane key seal`), or keep the copy as safe as the home.
+    #[command(after_help = "Example: overlane backup /mnt/backup/monday")]
+    Backup {
+        /// The folder to make
+        to: PathBuf,
+    },
+    /// Put a copy back into a home without an account
+    ///
+    /// Moves the floors, so that no sequence is signed twice; what was admitted since the copy is kept out
+    /// by not starting the node for some time. The node the copy is of must have stopped for good.
+    #[command(after_help = "Example: overlane --home /srv/overlane restore /mnt/backup/monday")]
+    Restore {
+        /// The copy
+        from: PathBuf,
+    },
     /// Show what the running node knows: links, peers, streams, counters
     #[command(after_help = "Example: overlane status --json")]
     Status,
@@ -101,6 +122,12 @@ pub(super) enum Command {
     /// Sign a message, and send it to any node of the ring
     #[command(after_help = SEND_HELP)]
     Send(Send),
+    /// What `send --receipt` kept
+    #[command(
+        subcommand,
+        after_help = "Example: overlane receipt verify hello.receipt"
+    )]
+    Receipt(Receipt),
     /// Print messages as they are admitted
     ///
     /// One watcher at a time takes messages; what is admitted while nobody watches waits, in a
@@ -154,6 +181,35 @@ pub(super) enum Command {
     /// Say in one line whether the node does its work; exit code 1 if it does not
     #[command(after_help = "Example: overlane health --wait 10")]
     Health(Health),
+    /// Show where programs ask the running node: its socket, and its URL and token if it has one
+    ///
+    /// The commands of this program use nothing else. `--openapi` prints the document of it.
+    #[command(after_help = "Example: overlane api --openapi > openapi.json")]
+    Api {
+        /// Print the OpenAPI document, made from what is answered
+        #[arg(long)]
+        openapi: bool,
+    },
+    /// Show or change what the running node logs, without a restart
+    ///
+    /// What is changed lasts until the node ends; the configuration's `log` says what it starts with.
+    #[command(after_help = "Example: overlane log warn,overlane_node::link=debug")]
+    Log {
+        /// What to log from now on: a level, or levels by target
+        filter: Option<String>,
+        /// Show the latest lines; accounts, keys, digests and addresses are pseudonyms there
+        #[arg(long)]
+        lines: bool,
+    },
+    /// Collect what somebody who helps needs, without secrets, in one file of text
+    ///
+    /// Configuration without credentials, the doctor's steps, status, bounds, metrics and the latest
+    /// lines of the log; accounts, keys, digests and addresses are pseudonyms. Read it before you give it away.
+    #[command(after_help = "Example: overlane support-bundle bundle.json")]
+    SupportBundle {
+        /// The file to write; one that is there is never written over
+        file: PathBuf,
+    },
     /// Print the running node's numbers as OpenMetrics text, for Prometheus and the like
     ///
     /// `overlane run --metrics 127.0.0.1:9464` answers them at /metrics there.
@@ -188,6 +244,7 @@ Without TEXT and --file the body is read from standard input.
 
 Example: overlane send 0f1e2d3c4b5a69788796a5b4c3d2e1f00f1e2d3c \"hello\"
          overlane send DID --file photo.jpg          up to 60 MB, in chunks, with a bar
+         overlane send DID \"hello\" --receipt=hello.receipt   wait until it is admitted, and keep the proof
          overlane send DID \"hello\" --keep signed.bin    keep the signed bytes,
          overlane send --signed signed.bin              and offer them again: a replay";
 
@@ -251,9 +308,70 @@ pub(super) struct Init {
     /// Leave an account that is there already as it is, and end well
     #[arg(long)]
     pub(super) if_missing: bool,
+    #[command(flatten)]
+    pub(super) lock: Lock,
     /// What the defaults are made for: home or server [default: home]
     #[arg(long, value_name = "PROFILE")]
     pub(super) profile: Option<Profile>,
+}
+
+/// What a key at rest is sealed under.
+#[derive(Debug, Args)]
+#[group(multiple = false)]
+pub(super) struct Lock {
+    /// Seal the key under the passphrase in this file (its first line)
+    #[arg(long, value_name = "FILE")]
+    pub(super) passphrase_file: Option<PathBuf>,
+    /// Seal the key under what this file holds: 32 random bytes or more
+    #[arg(long, value_name = "FILE")]
+    pub(super) key_file: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Key {
+    /// Show who this is, and what the key at rest is sealed under
+    #[command(after_help = "Example: overlane key show")]
+    Show,
+    /// Seal the key at rest under a passphrase or a key file, or open it for good with neither
+    ///
+    /// A node that runs goes on; its next start needs what the key is sealed under then, as
+    /// key.passphrase_file or key.file says, or as it is typed.
+    #[command(after_help = "Example: overlane key seal --passphrase-file secret.txt")]
+    Seal(Lock),
+    /// Write the key to a file, sealed
+    ///
+    /// Without a passphrase file or a key file it is written open, which --open has to say. Two nodes
+    /// must never run with one key: they would sign the same sequences.
+    #[command(
+        after_help = "Example: overlane key export account.sealed --passphrase-file secret.txt"
+    )]
+    Export {
+        /// The file; one that is there is never written over
+        file: PathBuf,
+        #[command(flatten)]
+        lock: Lock,
+        /// Write it open
+        #[arg(long)]
+        open: bool,
+    },
+    /// Make a home of a key that was exported
+    ///
+    /// The home must hold no account. Its replay store is empty: what the account's last store knew is
+    /// not known here, so the node it is of must have stopped for good.
+    #[command(
+        after_help = "Example: overlane key import account.sealed --passphrase-file secret.txt"
+    )]
+    Import {
+        /// The file
+        file: PathBuf,
+        #[command(flatten)]
+        lock: Lock,
+    },
+    /// Have the running node sign with a new delegatee key from now on
+    ///
+    /// Its account, links, streams and windows stay as they are; nothing is sent twice or lost.
+    #[command(after_help = "Example: overlane key rotate")]
+    Rotate,
 }
 
 #[derive(Debug, Args)]
@@ -531,6 +649,18 @@ pub(super) struct Send {
     /// Wait this long for a link to the destination
     #[arg(long, value_name = "SECONDS", default_value_t = 10)]
     pub(super) wait: u16,
+    /// Wait for the destination's signed word that it admitted the message, durably; keep it in FILE
+    ///
+    /// Waits as long as --wait says; exit code 1 if none came. Anybody can check it, anywhere:
+    /// `overlane receipt verify FILE`.
+    #[arg(
+        long,
+        value_name = "FILE",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "-"
+    )]
+    pub(super) receipt: Option<PathBuf>,
     /// Keep the signed bytes in this file
     #[arg(long, value_name = "FILE", conflicts_with = "signed")]
     pub(super) keep: Option<PathBuf>,
@@ -541,6 +671,16 @@ pub(super) struct Send {
         conflicts_with_all = ["did", "text", "file", "namespace", "class", "plain"]
     )]
     pub(super) signed: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Receipt {
+    /// Check a receipt by its signatures; needs no node and no network
+    #[command(after_help = "Example: overlane receipt verify hello.receipt")]
+    Verify {
+        /// The file
+        file: PathBuf,
+    },
 }
 
 #[derive(Debug, Args)]

@@ -21,6 +21,9 @@ struct Initialised {
 
 /// Makes an account and a configuration.
 pub(super) fn init(home: &Home, init: &Init, output: &Output) -> Result<Done, Failure> {
+    if init.if_missing && home.is_initialised()? {
+        return id(home, output);
+    }
     let default = Config::of(init.profile.unwrap_or_default());
     let config = Config {
         network: init.network.map_or(default.network, NetworkId),
@@ -28,11 +31,9 @@ pub(super) fn init(home: &Home, init: &Init, output: &Output) -> Result<Done, Fa
         store: init.store.unwrap_or(default.store),
         ..default
     };
-    if init.if_missing && home.is_initialised()? {
-        return id(home, output);
-    }
+    let lock = init.lock.given()?;
     let account = new_account()?;
-    home.init(&account, &config)?;
+    home.init(&account, &config, &lock)?;
     // What counts is what the next command will read.
     let config = config::config(home)?;
     let made = Initialised {
@@ -68,7 +69,7 @@ pub(super) fn random(bytes: &mut [u8]) -> Result<(), Failure> {
 
 /// Shows who the node is.
 pub(super) fn id(home: &Home, output: &Output) -> Result<Done, Failure> {
-    let identity = Identity::of(home.account()?.key(), config::config(home)?.network);
+    let identity = Identity::of(&home.account_key()?.0, config::config(home)?.network);
     output.answer(&identity, in_words)?;
     Ok(Done::Yes)
 }

@@ -1,7 +1,9 @@
 //! The command line. What is typed comes in through [`args`], what is shown goes out through
 //! [`output`], and between them each command is one function.
 
+mod api;
 mod args;
+mod backup;
 mod bounds;
 mod config;
 mod demo;
@@ -10,11 +12,14 @@ mod explain;
 mod groups;
 mod identity;
 mod inbox;
+mod keys;
+mod log;
 mod metrics;
 mod output;
 mod overlay;
 mod pages;
 mod peers;
+mod receipts;
 mod refs;
 mod replay;
 mod run;
@@ -24,6 +29,7 @@ mod share;
 #[cfg(feature = "sim")]
 mod sim;
 mod status;
+mod support;
 mod watch;
 
 use std::ffi::OsString;
@@ -37,7 +43,7 @@ use overlane_core::Fault;
 use overlane_node::api::ClientError;
 use overlane_node::home::{Home, HomeError};
 
-use args::{CheckForks, Cli, Command, Config as Asked, Forks, Global, Replay};
+use args::{CheckForks, Cli, Command, Config as Asked, Forks, Global, Receipt, Replay};
 use output::{Failure, Output};
 
 /// Does what was typed.
@@ -62,6 +68,10 @@ fn run(Cli { global, command }: Cli) -> ExitCode {
         Command::Config(Asked::Explain { key, page }) => {
             return output.end(config::explain(key.as_deref(), *page, &output));
         }
+        Command::Receipt(Receipt::Verify { file }) => {
+            return output.end(receipts::verify(file, &output));
+        }
+        Command::Api { openapi: true } => return output.end(api::document(&output)),
         Command::Metrics(asked) if asked.page => return output.end(metrics::page(&output)),
         Command::Explain(asked) => return output.end(explain::explain(asked, &output)),
         Command::Completions(asked) => return output.end(pages::completions(asked, &output)),
@@ -88,6 +98,11 @@ fn run(Cli { global, command }: Cli) -> ExitCode {
         Command::Init(init) => identity::init(&home, &init, &output),
         Command::Id => identity::id(&home, &output),
         Command::Config(asked) => config::config_of(&home, &asked, &output),
+        Command::Backup { to } => backup::backup(&home, &to, &output),
+        Command::Restore { from } => backup::restore(&home, &from, &output),
+        Command::Log { filter, lines } => log::log(&home, filter, lines, &output),
+        Command::SupportBundle { file } => support::bundle(&home, &file, &output),
+        Command::Key(asked) => keys::key(&home, &asked, &output),
         Command::Run(run) => run::run(&home, run, &output),
         Command::Status => status::status(&home, &output),
         Command::Peer(peer) => peers::peer(&home, peer, &output),
@@ -104,6 +119,8 @@ fn run(Cli { global, command }: Cli) -> ExitCode {
         Command::Replay(asked) => replay::replay(&home, &asked, &output),
         Command::Doctor(asked) => doctor::doctor(&home, &asked, &output),
         Command::Health(asked) => doctor::health(&home, &asked, &output),
+        Command::Api { .. } => api::api(&home, &output),
+        Command::Receipt(Receipt::Verify { file }) => receipts::verify(&file, &output),
         Command::Metrics(asked) => metrics::metrics(&home, &asked, &output),
         Command::Bounds => bounds::bounds(&home, &output),
         Command::Explain(asked) => explain::explain(&asked, &output),

@@ -65,7 +65,7 @@ pub(super) fn invite(home: &Home, url: Option<String>, output: &Output) -> Resul
 pub(super) fn join(home: &Home, ticket: &str, output: &Output) -> Result<Done, Failure> {
     let ticket: Ticket = ticket.parse()?;
     home.require_account()?;
-    let (own, network) = (home.account()?.key().did(), config(home)?.network);
+    let (own, network) = (home.account_key()?.0.did(), config(home)?.network);
     if ticket.network != network {
         let message = format!(
             "the ticket is for network {}, and this node is of network {network}: make one with \

@@ -51,12 +51,7 @@ fn show(home: &Home, number: u64, output: &Output) -> Result<Done, Failure> {
 }
 
 fn drop_one(home: &Home, number: u64, output: &Output) -> Result<Done, Failure> {
-    let was: ReferenceReport = call(
-        home,
-        Method::DELETE,
-        "/v1/references",
-        &DropRequest { number },
-    )?;
+    let was: ReferenceReport = call(home, Method::DELETE, "/v1/refs", &DropRequest { number })?;
     output.answer(&was, |was| {
         format!("dropped: {}", in_a_line(was).trim_start())
     })?;
@@ -75,7 +70,7 @@ fn revoke(
         hard,
         reason: reason.to_owned(),
     };
-    let now: ReferenceReport = call(home, Method::POST, "/v1/references/revoke", &asked)?;
+    let now: ReferenceReport = call(home, Method::POST, "/v1/refs/revoke", &asked)?;
     output.answer(&now, |now| {
         let told = match now.holders.len() {
             0 => "nobody holds it".to_owned(),
@@ -89,7 +84,7 @@ fn revoke(
 fn kept(home: &Home) -> Result<ReferencesReport, Failure> {
     let client = Client::of(home);
     ask(async {
-        let report = client.get("/v1/references").await;
+        let report = client.get("/v1/refs").await;
         report.map_err(|error| Failure::of_daemon(&error))
     })
 }

@@ -1,25 +1,22 @@
 //! `run`: the daemon.
 
-use std::io::IsTerminal;
 use std::net::SocketAddr;
 
 use overlane_core::{Fault, NetworkId};
-use overlane_node::api::{self, Identity, LocalApi, OpenedStore};
-use overlane_node::home::{Config, Home, HomeLock, LogFilter, Sources};
+use overlane_node::api::{self, Gate, Identity, LocalApi, OpenedStore};
+use overlane_node::home::{Config, Home, HomeLock, Sources, Stillness, check_ripe};
+use overlane_node::logs::Logs;
 use overlane_node::{Node, NodeError, share};
 use overlane_storage_native::{StoreAdmin, StoreSummary};
 use serde::Serialize;
 use serde_json::json;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tracing_subscriber::Layer;
-use tracing_subscriber::layer::SubscriberExt;
-use tracing_subscriber::util::SubscriberInitExt;
 
 use super::args::Run;
 use super::config::sources_with;
-use super::no_runtime;
 use super::output::{Done, Failure, Output};
 use super::service::Told;
+use super::{keys, no_runtime};
 
 /// A database that takes seconds to be checked.
 const LARGE_BYTES: u64 = 256 * 1024 * 1024;
@@ -33,9 +30,17 @@ struct Up {
     url: Option<String>,
     /// Where `GET /metrics` is answered, if that is switched on.
     metrics: Option<String>,
+    /// Where the local API is answered on TCP, if that is switched on.
+    api: Option<String>,
     home: String,
     store: StoreUp,
     peers: Vec<String>,
+}
+
+/// What is listened on before anything is started.
+struct Tcp {
+    metrics: Option<std::net::TcpListener>,
+    api: Option<std::net::TcpListener>,
 }
 
 #[derive(Serialize)]
@@ -56,7 +61,7 @@ pub(super) fn run(home: &Home, run: Run, output: &Output) -> Result<Done, Failur
     }
     let settings = home.settings(&run.sources())?;
     let config = settings.config;
-    log_to_stderr(&config.log);
+    let logs = Logs::start(&config.log, config.logs);
     for (name, meant) in &settings.strays {
         tracing::warn!(
             name,
@@ -64,30 +69,43 @@ pub(super) fn run(home: &Home, run: Run, output: &Output) -> Result<Done, Failur
             "a variable of the environment that is no key of the configuration"
         );
     }
-    let account = home.account()?;
-    let metrics = config.metrics.map(metrics_listener).transpose()?;
+    let account = keys::unlocked(home, &config)?;
+    let tcp = Tcp {
+        metrics: config.metrics.map(metrics_listener).transpose()?,
+        api: config.api.listen.map(api_listener).transpose()?,
+    };
     let lock = home.lock()?;
     // Opening reads and writes files: before the runtime, so on none of its workers.
+    check_ripe(home)?;
     let store = home.open_store(config.store)?;
-    let references = home.open_references()?;
-    let logs_bytes = home.groups_bytes();
-    if logs_bytes > LARGE_BYTES {
+    let still = Stillness::default();
+    let references = still.keep(home.open_references()?);
+    let groups_bytes = home.groups_bytes();
+    if groups_bytes > LARGE_BYTES {
         // Every page is read once, whatever the last process came to.
         tracing::warn!(
-            bytes = logs_bytes,
+            bytes = groups_bytes,
             "the logs of groups are checked before the start: some seconds a gigabyte"
         );
     }
-    let logs = home.open_groups()?;
-    let inbox = home.open_inbox()?;
+    let groups = still.keep(home.open_groups()?);
+    let inbox = still.keep(home.open_inbox()?);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build();
     let runtime = runtime.map_err(no_runtime)?;
     let node = Node::builder().network(config.network).account(account);
-    let node = node.refs_store(references).logs_store(logs);
+    let node = node.refs_store(references).logs_store(groups);
     let node = node.inbox_store(inbox).inbox_mails(config.inbox_mails);
-    runtime.block_on(daemon(node, home, &lock, config, store, metrics, output))
+    runtime.block_on(daemon(
+        node,
+        home,
+        &lock,
+        config,
+        (store, still),
+        (tcp, logs),
+        output,
+    ))
 }
 
 async fn daemon(
@@ -95,12 +113,15 @@ async fn daemon(
     home: &Home,
     lock: &HomeLock,
     config: Config,
-    store: Box<dyn StoreAdmin>,
-    metrics: Option<std::net::TcpListener>,
+    (store, still): (Box<dyn StoreAdmin>, Stillness),
+    (tcp, logs): (Tcp, Logs),
     output: &Output,
 ) -> Result<Done, Failure> {
     // Before anything that a signal should end in order.
     let mut stop = Stop::listen()?;
+    let api_at = tcp.api.as_ref().and_then(|it| it.local_addr().ok());
+    let gate = |at| Gate::new(home, at, &config.api.hosts, &config.api.origins);
+    let gate = api_at.map(gate).transpose()?;
     let listener = api::bind(home, lock)?;
     let summary = store.summary();
     let node = node.links_bind(config.links_bind());
@@ -109,7 +130,9 @@ async fn daemon(
     let node = node.ice_servers(config.ice_servers.clone());
     let node =
         node.map_err(|cause| Failure::new("cli/ice_servers", Fault::Usage, cause.to_string()))?;
-    let mut node = node.listen(config.listen).store(store);
+    let mut node = node
+        .listen(config.listen)
+        .store(Box::new(still.keep(store)));
     for peer in &config.peers {
         node = node.peer(peer);
     }
@@ -127,10 +150,15 @@ async fn daemon(
     let opened = OpenedStore {
         kind: summary.kind.name().to_owned(),
         path: summary.folder.display().to_string(),
+        still,
     };
-    let api = LocalApi::serve(listener, node.clone(), home.clone(), opened);
-    let scraped_at = metrics.as_ref().and_then(|it| it.local_addr().ok());
-    if let Some(listener) = metrics {
+    let api = LocalApi::serve(listener, node.clone(), home.clone(), opened, logs);
+    if let Some((listener, gate)) = tcp.api.zip(gate) {
+        let listener = tokio::net::TcpListener::from_std(listener);
+        api.serve_tcp(listener.map_err(|cause| no_api(&cause))?, gate);
+    }
+    let scraped_at = tcp.metrics.as_ref().and_then(|it| it.local_addr().ok());
+    if let Some(listener) = tcp.metrics {
         let listener = tokio::net::TcpListener::from_std(listener);
         api.serve_metrics(listener.map_err(|cause| no_metrics(&cause))?);
     }
@@ -138,6 +166,7 @@ async fn daemon(
     let store = StoreUp::of(&summary, unrestorable);
     let up = Up {
         metrics: scraped_at.map(|address| format!("http://{address}/metrics")),
+        api: api_at.map(|address| format!("http://{address}")),
         ..Up::of(&node, config.network, home, store, config.peers)
     };
     let told = output.answer(&up, |up| up.in_words(output));
@@ -201,9 +230,22 @@ impl Run {
 
 /// Listens before anything is started: an address that is taken is said at once.
 fn metrics_listener(address: SocketAddr) -> Result<std::net::TcpListener, Failure> {
-    let listener = std::net::TcpListener::bind(address);
-    let listener = listener.and_then(|it| it.set_nonblocking(true).map(|()| it));
-    listener.map_err(|cause| no_metrics(&cause))
+    bound(address).map_err(|cause| no_metrics(&cause))
+}
+
+fn api_listener(address: SocketAddr) -> Result<std::net::TcpListener, Failure> {
+    bound(address).map_err(|cause| no_api(&cause))
+}
+
+fn bound(address: SocketAddr) -> std::io::Result<std::net::TcpListener> {
+    let listener = std::net::TcpListener::bind(address)?;
+    listener.set_nonblocking(true)?;
+    Ok(listener)
+}
+
+fn no_api(cause: &std::io::Error) -> Failure {
+    let message = format!("the address of api.listen cannot be listened on: {cause}");
+    Failure::new("cli/api_listen", Fault::Usage, message)
 }
 
 fn no_metrics(cause: &std::io::Error) -> Failure {
@@ -242,6 +284,7 @@ impl Up {
             identity: Identity::of(&node.account(), network),
             url: node.url().map(str::to_owned),
             metrics: None,
+            api: None,
             home: home.dir().display().to_string(),
             store,
             peers,
@@ -253,6 +296,7 @@ impl Up {
             identity,
             url,
             metrics,
+            api,
             home,
             store,
             peers,
@@ -272,6 +316,9 @@ impl Up {
         let metrics = metrics
             .as_ref()
             .map_or_else(String::new, |metrics| format!("\n  metrics  {metrics}"));
+        let api = api.as_ref().map_or_else(String::new, |api| {
+            format!("\n  api      {api}, with the token in {home}/api.token")
+        });
         let overlane = &output.overlane;
         let bad = match store.unrestorable {
             0 => String::new(),
@@ -288,7 +335,7 @@ impl Up {
   network  {network}
   url      {url}
   peers    {peers}
-  home     {home}{metrics}
+  home     {home}{metrics}{api}
   store    {} in {}: {} records, {} of {} bytes{bad}
 
 next, in other terminals:
@@ -329,13 +376,4 @@ impl Stop {
             _ = self.terminate.recv() => {}
         }
     }
-}
-
-fn log_to_stderr(filter: &LogFilter) {
-    let lines = tracing_subscriber::fmt::layer()
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal());
-    let log = tracing_subscriber::registry().with(lines.with_filter(filter.targets()));
-    // Fails only when there is a log already, which then stays.
-    let _ = log.try_init();
 }

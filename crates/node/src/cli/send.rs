@@ -18,11 +18,13 @@ use overlane_node::api::{
 };
 use overlane_node::home::Home;
 use serde::Serialize;
+use serde_json::Value;
 
 use super::args::Send;
 use super::ask;
 use super::inbox::time;
 use super::output::{Done, Failure, Output};
+use super::receipts;
 
 #[derive(Serialize)]
 struct Sent {
@@ -33,6 +35,11 @@ struct Sent {
     disturbed: bool,
     arrived: Option<ArrivedReport>,
     outcome: Option<SendOutcome>,
+    /// How the destination admitted it, if that was asked for and its receipt came.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    receipt: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    receipt_file: Option<String>,
 }
 
 /// What a message and sealing it add to its body at most.
@@ -61,11 +68,29 @@ pub(super) fn send(home: &Home, send: Send, output: &Output) -> Result<Done, Fai
         }
         (receipt, None) => receipt,
     }?;
+    let signed = receipt
+        .receipt
+        .as_deref()
+        .map(receipts::read_hex)
+        .transpose()?;
+    let file = send
+        .receipt
+        .as_deref()
+        .filter(|file| file.as_os_str() != "-");
+    if let (Some(signed), Some(file)) = (&signed, file) {
+        receipts::write(file, signed)?;
+    }
+    let missing = send.receipt.is_some() && signed.is_none();
     let sent = Sent {
+        receipt_file: signed
+            .as_ref()
+            .and(file)
+            .map(|file| file.display().to_string()),
+        receipt: signed.as_ref().map(receipts::as_json),
         stream: receipt.stream,
         sequence: receipt.sequence,
         digest: receipt.digest,
-        kept: send.keep.map(|path| path.display().to_string()),
+        kept: send.keep.as_ref().map(|path| path.display().to_string()),
         disturbed: receipt.disturbed,
         arrived: receipt.arrived,
         outcome: receipt.outcome,
@@ -89,12 +114,23 @@ pub(super) fn send(home: &Home, send: Send, output: &Output) -> Result<Done, Fai
         if let Some(kept) = &sent.kept {
             text += &format!("\n  kept    {kept}");
         }
-        text + &match &sent.arrived {
+        if let Some(receipt) = &signed {
+            text += &format!("\n  receipt {}", receipts::in_words(receipt));
+            if let Some(file) = &sent.receipt_file {
+                text += &format!("\n          kept in {file}");
+            }
+            return text;
+        }
+        text += &match &sent.arrived {
             Some(arrived) => arrived_in_words(arrived),
             None => in_words(sent),
+        };
+        if missing {
+            text += &format!("\nNo receipt came within {} s", send.wait);
         }
+        text
     })?;
-    Ok(Done::Yes)
+    Ok(if missing { Done::No } else { Done::Yes })
 }
 
 /// Where the message is.
@@ -167,6 +203,7 @@ fn sign(home: &Home, send: &Send, output: &Output) -> Result<SendReceipt, Failur
         plain: send.plain,
         hold: holds,
         wait_ms: wait_ms(send),
+        receipt_ms: receipt_ms(send),
     };
     call(home, "/v1/send", &asked)
 }
@@ -186,6 +223,7 @@ fn upload(home: &Home, send: &Send, body: &[u8], output: &Output) -> Result<Send
         class: send.class,
         plain: send.plain,
         wait_ms: wait_ms(send),
+        receipt_ms: receipt_ms(send),
     };
     let client = Client::of(home);
     let bar = match output.json {
@@ -234,6 +272,7 @@ fn offer_again(home: &Home, file: &Path, send: &Send) -> Result<SendReceipt, Fai
     let asked = OfferAgainRequest {
         signed: hex::encode(read(file, FRAME_MAX_BYTES)?),
         wait_ms: wait_ms(send),
+        receipt_ms: receipt_ms(send),
     };
     call(home, "/v1/offer_again", &asked)
 }
@@ -244,6 +283,10 @@ fn call(home: &Home, path: &str, asked: &impl Serialize) -> Result<SendReceipt, 
         let answer = client.call(Method::POST, path, asked).await;
         answer.map_err(|error| Failure::of_daemon(&error))
     })
+}
+
+fn receipt_ms(send: &Send) -> u64 {
+    send.receipt.as_ref().map_or(0, |_| wait_ms(send).max(1))
 }
 
 fn wait_ms(send: &Send) -> u64 {

@@ -84,7 +84,7 @@ pub(super) fn fetch(home: &Home, fetch: &Fetch, output: &Output) -> Result<Done,
         partial.finish(&file, &goal)?;
         if fetch.drop {
             let asked = DropRequest { number };
-            let dropped = client.call(Method::DELETE, "/v1/references", &asked).await;
+            let dropped = client.call(Method::DELETE, "/v1/refs", &asked).await;
             let _: ReferenceReport = dropped.map_err(|error| Failure::of_daemon(&error))?;
         }
         Ok(Fetched {

@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 
 use overlane_core::{Coded, Fault};
 
+use super::sealed::LockError;
+
 /// Why a home could not be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -65,6 +67,28 @@ pub enum HomeError {
         /// Its permission bits.
         mode: u32,
     },
+    /// The key file is sealed, and what opens it was not given.
+    #[error("{} is sealed under {needed}, which was not given", path.display())]
+    KeyLocked {
+        /// The key file.
+        path: PathBuf,
+        /// What it is sealed under.
+        needed: &'static str,
+    },
+    /// What was given does not open the key file.
+    #[error("{given} does not open {}: it is another one, or the file was changed", path.display())]
+    KeyWrongLock {
+        /// The key file.
+        path: PathBuf,
+        /// What was given.
+        given: &'static str,
+    },
+    /// A passphrase or a key file that protects nothing.
+    #[error("{cause}")]
+    KeyWeakLock {
+        /// What is wrong with it.
+        cause: String,
+    },
     /// The configuration is wrong.
     #[error("{}:{line}: {cause}", path.display())]
     Config {
@@ -106,6 +130,19 @@ pub enum HomeError {
 }
 
 impl HomeError {
+    /// Names the key file in what is wrong with it or its lock.
+    pub(super) fn key(path: &Path) -> impl FnOnce(LockError) -> Self {
+        let path = path.to_owned();
+        move |error| match error {
+            LockError::Locked(needed) => Self::KeyLocked { path, needed },
+            LockError::Wrong(given) => Self::KeyWrongLock { path, given },
+            error @ (LockError::PassphraseLength | LockError::KeyFileLength) => Self::KeyWeakLock {
+                cause: error.to_string(),
+            },
+            LockError::Form(cause) | LockError::Platform(cause) => Self::KeyInvalid { path, cause },
+        }
+    }
+
     /// Names the file and the call in a refusal of the platform's.
     pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.to_owned();
@@ -128,6 +165,9 @@ impl Coded for HomeError {
             Self::KeyOwner { .. } => "home/key_owner",
             Self::KeyInvalid { .. } => "home/key_invalid",
             Self::ConfigMode { .. } => "home/config_mode",
+            Self::KeyLocked { .. } => "home/key_locked",
+            Self::KeyWrongLock { .. } => "home/key_wrong_lock",
+            Self::KeyWeakLock { .. } => "home/key_weak_lock",
             Self::Config { .. } => "home/config",
             Self::Setting { .. } => "home/setting",
             Self::SocketPathTooLong { .. } => "home/socket_path_too_long",
@@ -143,6 +183,9 @@ impl Coded for HomeError {
             | Self::ConfigMode { .. }
             | Self::Config { .. }
             | Self::Setting { .. }
+            | Self::KeyLocked { .. }
+            | Self::KeyWrongLock { .. }
+            | Self::KeyWeakLock { .. }
             | Self::SocketPathTooLong { .. } => Fault::Usage,
             // One daemon a home is a bound, and a held one refuses.
             Self::InUse { .. } => Fault::RefusedByBound,

@@ -1,31 +1,36 @@
-//! The account's key file: a libp2p key pair in protobuf, for its owner's eyes only.
+//! The account's key file: a libp2p key pair in protobuf, for its owner's eyes only, or sealed.
 
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
-use overlane_core::identity::Account;
+use overlane_core::identity::{Account, AccountKey};
 use zeroize::Zeroizing;
 
 use super::HomeError;
 use super::files::{self, OTHERS, PRIVATE};
+use super::sealed::{self, KeyLock};
 
-/// The most a key file may hold. An Ed25519 key pair takes 68 bytes.
+/// The most a key file may hold. An Ed25519 key pair takes 68 bytes, sealed some 200.
 const KEY_FILE_MAX_BYTES: u64 = 1024;
 
-pub(super) fn write(path: &Path, account: &Account) -> Result<(), HomeError> {
-    let invalid = |cause: String| HomeError::KeyInvalid {
-        path: path.to_owned(),
-        cause,
-    };
-    let bytes = account
-        .to_protobuf()
-        .map_err(|error| invalid(error.to_string()))?;
+pub(super) fn write(path: &Path, account: &Account, lock: &KeyLock) -> Result<(), HomeError> {
+    let bytes = sealed::seal(account, lock).map_err(HomeError::key(path))?;
     files::replace(path, &bytes, PRIVATE)
 }
 
-pub(super) fn read(path: &Path) -> Result<Account, HomeError> {
+/// The account, opened with this lock if it is sealed.
+pub(super) fn read(path: &Path, lock: &KeyLock) -> Result<Account, HomeError> {
+    sealed::open(&bytes(path)?, lock).map_err(HomeError::key(path))
+}
+
+/// Who the account is, and what its key is sealed under.
+pub(super) fn public(path: &Path) -> Result<(AccountKey, &'static str), HomeError> {
+    sealed::public(&bytes(path)?).map_err(HomeError::key(path))
+}
+
+fn bytes(path: &Path) -> Result<Zeroizing<Vec<u8>>, HomeError> {
     // The checks are made on the open file, so what is checked is what is read; a link is not
     // followed, as its target may be anybody's.
     let file = File::options()
@@ -34,18 +39,18 @@ pub(super) fn read(path: &Path) -> Result<Account, HomeError> {
         .open(path)
         .map_err(HomeError::io("open", path))?;
     check(&file, path)?;
-    let mut bytes = Zeroizing::new(Vec::with_capacity(128));
+    let mut bytes = Zeroizing::new(Vec::with_capacity(1024));
     file.take(KEY_FILE_MAX_BYTES + 1)
         .read_to_end(&mut bytes)
         .map_err(HomeError::io("read", path))?;
-    let invalid = |cause: String| HomeError::KeyInvalid {
-        path: path.to_owned(),
-        cause,
-    };
     if bytes.len() as u64 > KEY_FILE_MAX_BYTES {
-        return Err(invalid(format!("more than {KEY_FILE_MAX_BYTES} bytes")));
+        let cause = format!("more than {KEY_FILE_MAX_BYTES} bytes");
+        return Err(HomeError::KeyInvalid {
+            path: path.to_owned(),
+            cause,
+        });
     }
-    Account::from_protobuf(&bytes).map_err(|error| invalid(error.to_string()))
+    Ok(bytes)
 }
 
 fn check(file: &File, path: &Path) -> Result<(), HomeError> {

@@ -4,6 +4,7 @@
 //! ```text
 //! <home>/              0700
 //!   account.key        0600  the account's key pair (protobuf, as libp2p writes it)
+//!   api.token          0600  who has it drives the node on TCP, if api.listen is set
 //!   config.toml        0600  what the operator chose; it may hold credentials
 //!   groups/                  the logs of groups, in an embedded database
 //!   overlane.lock            held by the one daemon that runs here; names its process
@@ -15,25 +16,32 @@
 //!
 //! Everything here blocks: call it before the runtime starts, or off its workers.
 
+mod backup;
 mod config;
 mod error;
 mod files;
 mod key;
 mod lock;
+mod sealed;
 mod store;
 
 use std::path::{Path, PathBuf};
 
-use overlane_core::identity::Account;
+use overlane_core::identity::{Account, AccountKey};
 use overlane_core::store::StoreError;
 use overlane_storage_native::{LogsStore, RefsStore, StoreAdmin, StoreKind};
 
+pub use backup::{Backup, BackupError, Kept, Stillness, backup, check_ripe, restore};
 pub use config::{
-    Config, KEYS, KeySpec, Kind, LinksConfig, LogFilter, Origin, Profile, Setting, Settings,
-    Sources, config_page, key, peer_url,
+    ApiConfig, Config, KEYS, KeyConfig, KeySpec, Kind, LinksConfig, LogFilter, LogsConfig, Origin,
+    Profile, Setting, Settings, Sources, config_page, key, peer_url,
 };
 pub use error::HomeError;
 pub use lock::HomeLock;
+pub use sealed::{
+    KEY_FILE_MAX_BYTES, KEY_FILE_MIN_BYTES, KeyLock, LockError, PASSPHRASE_MAX_BYTES,
+    PASSPHRASE_MIN_BYTES,
+};
 
 /// The folder of one node.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -101,6 +109,17 @@ impl Home {
         self.dir.join("overlane.sock")
     }
 
+    /// Where the token of the local API on TCP is.
+    pub fn token_path(&self) -> PathBuf {
+        self.dir.join("api.token")
+    }
+
+    /// Writes that token, for its owner's eyes only.
+    pub(crate) fn write_token(&self, token: &str) -> Result<(), HomeError> {
+        let line = zeroize::Zeroizing::new(format!("{token}\n"));
+        files::replace(&self.token_path(), line.as_bytes(), 0o600)
+    }
+
     /// Where the lock is.
     pub fn lock_path(&self) -> PathBuf {
         self.dir.join("overlane.lock")
@@ -112,7 +131,12 @@ impl Home {
     /// # Errors
     /// [`HomeError::AlreadyInitialised`] when there is a key, [`HomeError::InUse`] when a daemon
     /// runs here, and what the file system refuses.
-    pub fn init(&self, account: &Account, config: &Config) -> Result<(), HomeError> {
+    pub fn init(
+        &self,
+        account: &Account,
+        config: &Config,
+        key_lock: &KeyLock,
+    ) -> Result<(), HomeError> {
         files::private_dir(&self.dir)?;
         let _lock = self.lock()?;
         if self.is_initialised()? {
@@ -127,7 +151,7 @@ impl Home {
                 files::PRIVATE,
             )?;
         }
-        key::write(&self.key_path(), account)
+        key::write(&self.key_path(), account, key_lock)
     }
 
     /// Whether there is an account here.
@@ -138,14 +162,57 @@ impl Home {
         files::exists(&self.key_path())
     }
 
-    /// Reads the account's key pair.
+    /// Reads the account's key pair, opened with `key_lock` if it is sealed.
     ///
     /// # Errors
     /// [`HomeError::NotInitialised`] without one; [`HomeError::KeyMode`] and
-    /// [`HomeError::KeyOwner`] when others could have read or put it there.
-    pub fn account(&self) -> Result<Account, HomeError> {
+    /// [`HomeError::KeyOwner`] when others could have read or put it there;
+    /// [`HomeError::KeyLocked`] and [`HomeError::KeyWrongLock`].
+    pub fn account(&self, key_lock: &KeyLock) -> Result<Account, HomeError> {
         self.require_account()?;
-        key::read(&self.key_path())
+        key::read(&self.key_path(), key_lock)
+    }
+
+    /// Reads who the account is, and what its key is sealed under, without opening it.
+    ///
+    /// # Errors
+    /// As [`account`](Self::account), but for what opening it may meet.
+    pub fn account_key(&self) -> Result<(AccountKey, &'static str), HomeError> {
+        self.require_account()?;
+        key::public(&self.key_path())
+    }
+
+    /// Writes the account's key pair again, under another lock.
+    ///
+    /// # Errors
+    /// As [`account`](Self::account), and what the file system refuses.
+    pub fn seal_account(&self, account: &Account, key_lock: &KeyLock) -> Result<(), HomeError> {
+        self.require_account()?;
+        key::write(&self.key_path(), account, key_lock)
+    }
+
+    /// Writes a key pair to a file of its own, for its owner's eyes only; never over another.
+    ///
+    /// # Errors
+    /// [`HomeError::Io`]: also where there is such a file.
+    pub fn export_account(
+        path: &Path,
+        account: &Account,
+        key_lock: &KeyLock,
+    ) -> Result<(), HomeError> {
+        if files::exists(path)? {
+            let there = std::io::Error::from(std::io::ErrorKind::AlreadyExists);
+            return Err(HomeError::io("write", path)(there));
+        }
+        key::write(path, account, key_lock)
+    }
+
+    /// Reads a key pair from a file that was exported.
+    ///
+    /// # Errors
+    /// As [`account`](Self::account).
+    pub fn exported_account(path: &Path, key_lock: &KeyLock) -> Result<Account, HomeError> {
+        key::read(path, key_lock)
     }
 
     /// Reads the configuration from its file alone; a missing file is the defaults.

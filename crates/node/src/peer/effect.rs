@@ -9,8 +9,8 @@ use overlane_core::{Class, Did, StreamKey, TransactionDigest};
 use zeroize::Zeroizing;
 
 use super::{
-    AskId, Heard, Keeper, OfferId, PlaceId, Receipt, Refusal, SealJob, SealTicket, SendError,
-    VerifyJob, VerifyTicket, inbox, refs,
+    Admission, AskId, Heard, Keeper, OfferId, PlaceId, Receipt, ReceivedReceipt, Refusal, SealJob,
+    SealTicket, SendError, VerifyJob, VerifyTicket, inbox, refs,
 };
 use crate::link::LinkId;
 
@@ -118,6 +118,13 @@ pub enum Effect {
         id: SendId,
         /// What is known locally.
         result: Result<Receipt, SendError>,
+    },
+    /// A receipt that was asked for.
+    Receipt {
+        /// What it is of.
+        of: Admission,
+        /// The receipt, verified.
+        receipt: ReceivedReceipt,
     },
     /// Make the changes of the references durable, and answer with `handle_committed`. One is out at
     /// a time.

@@ -225,6 +225,7 @@ impl Peer {
                 if !self.is_for_ring(&admitted) {
                     self.note_admitted(&admitted, now);
                     self.tell_admitted(&admitted);
+                    self.remember_admitted(&admitted, now);
                     return self.open_admitted(link, lane, bytes, admitted, now);
                 }
                 self.counters.ring_received = self.counters.ring_received.saturating_add(1);

@@ -30,6 +30,7 @@ mod lanes;
 mod links;
 mod outbound;
 mod pace;
+mod receipts;
 mod references;
 pub mod refs;
 mod refusal;
@@ -65,6 +66,10 @@ pub use outbound::{
 };
 pub use overlane_core::replay::Now;
 pub use pace::{PACE, PIPE_BYTES, PIPE_FRAMES};
+pub use receipts::{
+    ADMISSIONS_REMEMBERED_MAX, Admission, RECEIPTS_NAMESPACE, RECEIPTS_OWED_MAX,
+    RECEIPTS_WAITED_MAX, ReceivedReceipt,
+};
 pub(crate) use references::is_reserved;
 pub use refusal::Refusal;
 pub use ring::{
@@ -83,6 +88,7 @@ use keepers::Keepers;
 use lanes::{InboundLane, InboundLanes};
 use links::LinkTable;
 use outbound::{OutKey, Outbound};
+use receipts::Receipts;
 use references::Carried;
 use ring::RingPart;
 use seal::Sealing;
@@ -116,6 +122,7 @@ pub struct Peer {
     carried: Carried,
     keepers: Keepers,
     mail: MailPart,
+    receipts: Receipts,
     effects: VecDeque<Effect>,
 }
 
@@ -170,6 +177,7 @@ impl Peer {
             carried: Carried::default(),
             keepers: Keepers::default(),
             mail: MailPart::default(),
+            receipts: Receipts::default(),
             effects: VecDeque::new(),
         }
     }

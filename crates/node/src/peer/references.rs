@@ -14,6 +14,7 @@ use overlane_relay::refs::table::Local;
 
 use super::keepers::Keeper;
 use super::lanes::InboundLane;
+use super::receipts::RECEIPTS_NAMESPACE;
 use super::refs::{
     self, Ask, AskId, CommitId, REFERENCES_NAMESPACE, RESERVED_NAMESPACES, ReferenceError,
     References,
@@ -51,6 +52,11 @@ impl Peer {
     pub(super) fn name_sends(&mut self, seed: [u8; 32]) {
         let seeds = [self.carried.seed, seed].concat();
         self.carried.seed = blake3::derive_key(NAMES_CONTEXT, &seeds);
+    }
+
+    /// The same, for messages of the node's own that no keeper says.
+    pub fn name_own_messages(&mut self, seed: [u8; 32]) {
+        self.name_sends(seed);
     }
 
     /// The references, if there is a store of them.
@@ -131,6 +137,10 @@ impl Peer {
                 self.carried.places.push_back(lane);
                 references.handle_message(from, payload.sequence(), body, now);
             }
+            _ if namespace.as_str() == RECEIPTS_NAMESPACE => {
+                self.handle_receipts(from, body, now);
+                self.free_place(lane, 0, now);
+            }
             _ => {
                 self.counters.unclaimed = self.counters.unclaimed.saturating_add(1);
                 self.free_place(lane, 0, now);
@@ -141,6 +151,9 @@ impl Peer {
 
     /// A message of references, or of a keeper, is in a lane, or lost.
     pub(super) fn is_own_send(&mut self, id: SendId, result: &Result<Receipt, SendError>) -> bool {
+        if self.is_of_receipts(id) {
+            return true;
+        }
         let Some((keeper, peer)) = self.carried.on_their_way.remove(&id) else {
             return false;
         };
@@ -188,16 +201,27 @@ impl Peer {
     }
 
     pub(super) fn say(&mut self, keeper: Option<Keeper>, peer: Did, data: Data, now: Now) {
+        let id = self.next_own_send();
+        self.carried.on_their_way.insert(id.0, (keeper, peer));
+        self.say_own(id, peer, data, now);
+    }
+
+    /// The names of the node's own next message: of its send, and of its transaction.
+    pub(super) fn next_own_send(&mut self) -> (SendId, TxId) {
         let carried = &mut self.carried;
         let id = SendId(OWN_SENDS | carried.drawn);
         let name = blake3::keyed_hash(&carried.seed, &carried.drawn.to_be_bytes());
         carried.drawn = carried.drawn.wrapping_add(1) % OWN_SENDS;
         let name = name.as_bytes().first_chunk().copied().unwrap_or_default();
-        carried.on_their_way.insert(id, (keeper, peer));
+        (id, TxId(name))
+    }
+
+    /// Sends a message of the node's own.
+    pub(super) fn say_own(&mut self, (id, name): (SendId, TxId), peer: Did, data: Data, now: Now) {
         if let Err(error) = self.check_send(peer) {
             return self.sent(id, Err(error));
         }
-        let outgoing = Outgoing::new(peer, data, TxId(name));
+        let outgoing = Outgoing::new(peer, data, name);
         if !self.outbound.begin(peer, outgoing.data_bytes()) {
             return self.sent(id, Err(SendError::TooManyPending));
         }

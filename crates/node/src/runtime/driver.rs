@@ -26,6 +26,7 @@ use crate::error::NodeError;
 use crate::link::{LinkError, LinkEvent, LinkUp, Links};
 use crate::messages::{Ended, Messages, Taken};
 use crate::peer::inbox::{Arrived, InboxError, Told};
+use crate::peer::{Admission, ReceivedReceipt};
 use crate::peer::{
     Ask, AskId, Effect, Event, Keeper, LaneAnswer, OfferId, Outgoing, Peer, Receipt, Refusal,
     SealResult, SendError, SendId,
@@ -79,6 +80,9 @@ pub(crate) struct Awaited {
     pub(crate) place: Place,
 }
 
+/// Who waits for a receipt.
+pub(crate) type ReceiptReply = oneshot::Sender<ReceivedReceipt>;
+
 /// What a node asks its driver.
 pub(crate) enum Command {
     /// Ask another node by way of the ring.
@@ -99,6 +103,10 @@ pub(crate) enum Command {
     Mail(MailRequest),
     /// Show the peer as it is.
     Look(Box<dyn FnOnce(&Peer) + Send>),
+    /// Ask the destination of a transaction for its receipt; who asked before for the same waits no more.
+    Receipt(Admission, ReceiptReply),
+    /// Wait for it no longer.
+    NoReceipt(Admission),
     /// Sign with another delegatee from now on.
     Rotate(oneshot::Sender<Result<(), NodeError>>),
     /// End everything in order.
@@ -132,6 +140,7 @@ pub(crate) struct Driver {
     pub(crate) up: watch::Sender<LinksUp>,
     pub(crate) courier: Courier,
     pub(crate) questions: BTreeMap<AskId, AskReply>,
+    pub(crate) receipts: BTreeMap<Admission, ReceiptReply>,
     pub(crate) next_ask: u64,
     pub(crate) refs: Hands,
     pub(crate) keepers: BTreeMap<Keeper, KeeperThread>,
@@ -378,6 +387,15 @@ impl Driver {
             Command::Mail(MailRequest::Leave(holder, payload)) => {
                 self.peer.leave_mail(holder, payload, now);
             }
+            Command::Receipt(of, reply) => {
+                if self.peer.ask_receipt(of, now) {
+                    self.receipts.insert(of, reply);
+                }
+            }
+            Command::NoReceipt(of) => {
+                self.receipts.remove(&of);
+                self.peer.give_up_receipt(&of);
+            }
             Command::Look(look) => look(&self.peer),
             Command::Rotate(reply) => {
                 let _ = reply.send(self.rotate());
@@ -527,6 +545,11 @@ impl Driver {
                     // Whoever asked may have gone: it abandoned only its wait.
                     let _ = reply.send(result);
                     drop(place);
+                }
+            }
+            Effect::Receipt { of, receipt } => {
+                if let Some(reply) = self.receipts.remove(&of) {
+                    let _ = reply.send(receipt);
                 }
             }
             Effect::Commit(commit) => {

@@ -179,6 +179,7 @@ pub(crate) async fn start(builder: NodeBuilder) -> Result<Node, NodeError> {
     );
     peer.hold_sessions(sessions, identity.nonce());
     peer.require_sealed(builder.require_sealed);
+    peer.name_own_messages(identity.nonce());
     peer.join_ring(identity.nonce(), clock.now());
     for (record, bad) in peer.engine().unrestorable() {
         tracing::warn!(
@@ -228,6 +229,7 @@ pub(crate) async fn start(builder: NodeBuilder) -> Result<Node, NodeError> {
         up: up_out,
         courier: Courier::new(links.clone(), commands.downgrade()),
         questions: BTreeMap::new(),
+        receipts: BTreeMap::new(),
         next_ask: 0,
         refs: Hands::new(Arc::clone(&refs), committer),
         mail: MailHands::new(mail),

@@ -89,6 +89,7 @@ impl World<'_> {
             | Effect::InSession { .. }
             | Effect::Commit(_)
             | Effect::Keeper(..)
+            | Effect::Receipt { .. }
             | Effect::References(_)
             | Effect::Keep(_)
             | Effect::Mail(_) => {

@@ -15,6 +15,7 @@ use overlane_core::e2e::Sessions;
 use overlane_core::identity::{
     Account, DELEGATION_TTL_DEFAULT_MS, Delegatee, Delegation, Life, Signer, VerifyContext,
 };
+use overlane_core::receipt::AdmissionSubject;
 use overlane_core::replay::{Batch, BatchId, Now};
 use overlane_core::seal::SealingSecret;
 use overlane_core::store::{RecordStore, StoreError};
@@ -25,8 +26,8 @@ use overlane_node::link::LinkId;
 use overlane_node::peer::groups::{self, Groups};
 use overlane_node::peer::refs::{self, Ask, AskId, References};
 use overlane_node::peer::{
-    Delivery, Effect, Event, Heard, Keeper, LaneAnswer, Outgoing, Peer, PlaceId, Receipt, SealJob,
-    SealSeed, SealTicket, SendError, SendId, VerifyJob, VerifyTicket,
+    Admission, Delivery, Effect, Event, Heard, Keeper, LaneAnswer, Outgoing, Peer, PlaceId,
+    Receipt, SealJob, SealSeed, SealTicket, SendError, SendId, VerifyJob, VerifyTicket,
 };
 use overlane_relay::log::testkit::MemoryLogs;
 use overlane_storage_native::testkit::{MemoryStore, Seeded};
@@ -93,6 +94,8 @@ pub(crate) struct SimNode {
     hearing: VecDeque<Heard>,
     pub(crate) answered: BTreeMap<groups::AskId, Result<groups::Reply, groups::GroupsError>>,
     pub(crate) mail: mail::Mail,
+    /// The receipts that it asked for and that came.
+    pub(crate) proofs: Vec<AdmissionSubject>,
 }
 
 /// A message that an application took.
@@ -242,6 +245,7 @@ impl Mesh {
                 hearing: VecDeque::new(),
                 answered: BTreeMap::new(),
                 mail: mail::Mail::default(),
+                proofs: Vec::new(),
             });
             mesh.start(index, true);
         }
@@ -526,6 +530,14 @@ impl Mesh {
         let now = self.now(from);
         self.peer(from).cancel(id, now);
         self.drain(from);
+    }
+
+    /// Asks for the receipt of what a node sent; whether it waits for it.
+    pub(crate) fn ask_receipt(&mut self, from: usize, of: Admission) -> bool {
+        let now = self.now(from);
+        let waits = self.peer(from).ask_receipt(of, now);
+        self.drain(from);
+        waits
     }
 
     /// Asks a node to offer signed bytes again, by way of `via`.
@@ -857,6 +869,7 @@ impl Mesh {
                     );
                     node.committing = Some(commit);
                 }
+                Effect::Receipt { receipt, .. } => node.proofs.push(*receipt.subject()),
                 Effect::References(told) => node.told.push(told),
                 Effect::Keeper(Keeper::Groups, heard) => node.hearing.push_back(heard),
                 Effect::Keep(work) => node.mail.note_work(work, node.did, self.broken),

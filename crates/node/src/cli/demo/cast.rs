@@ -8,7 +8,7 @@ use overlane_core::replay::Verdict;
 use overlane_core::replay::record::{ForkRecord, Record, Table};
 use overlane_core::store::Found;
 use overlane_core::{Did, Fault, StreamKey};
-use overlane_node::home::{Config, Home};
+use overlane_node::home::{Config, Home, KeyLock};
 use overlane_node::{Delivery, Event, Node, Refusal};
 use tokio::sync::broadcast::Receiver;
 use tokio::time::timeout;
@@ -48,7 +48,7 @@ impl Actor {
             network: NETWORK,
             ..Config::default()
         };
-        home.init(&account, &config)?;
+        home.init(&account, &config, &KeyLock::Open)?;
         let mut actor = Self {
             name,
             account,

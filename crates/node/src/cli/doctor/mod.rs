@@ -11,7 +11,7 @@ mod way;
 
 use std::time::{Duration, Instant};
 
-use overlane_node::api::{Client, StatusReport};
+use overlane_node::api::{Client, HealthReport, StatusReport};
 use overlane_node::home::Home;
 use serde::Serialize;
 use serde_json::json;
@@ -134,6 +134,21 @@ pub(super) fn doctor(home: &Home, asked: &Doctor, output: &Output) -> Result<Don
     Ok(if bad == 0 { Done::Yes } else { Done::No })
 }
 
+/// Every step, for a bundle; a doctor that fails says why. What is wrong in the configuration is left out: a
+/// secret may stand in the wrong place there.
+pub(super) fn steps_as_json(home: &Home, output: &Output) -> serde_json::Value {
+    match whole(home, output) {
+        Ok(mut steps) => {
+            let config = steps.iter_mut().filter(|step| step.step == "config");
+            for step in config.filter(|step| step.finding == Finding::Bad) {
+                step.found = "it is mistaken; `overlane config check` says where".to_owned();
+            }
+            json!(steps)
+        }
+        Err(failure) => json!({"failed": failure.code()}),
+    }
+}
+
 fn whole(home: &Home, output: &Output) -> Result<Vec<Step>, Failure> {
     let mut steps = stopped::of_files(home, output);
     if steps.iter().any(|step| step.finding == Finding::Bad) {
@@ -167,43 +182,28 @@ fn running_status(home: &Home) -> Result<Option<StatusReport>, Failure> {
 /// With a wait, asks again until it does or the time is up.
 pub(super) fn health(home: &Home, asked: &Health, output: &Output) -> Result<Done, Failure> {
     let until = Instant::now() + Duration::from_secs(asked.wait);
-    let (healthy, why) = loop {
+    let health = loop {
         let answer = is_healthy(home)?;
-        if answer.0 || Instant::now() >= until {
+        if answer.healthy || Instant::now() >= until {
             break answer;
         }
         std::thread::sleep(HEALTH_EVERY);
     };
-    output.answer(&json!({"healthy": healthy, "why": why}), |_| {
-        let word = if healthy { "healthy" } else { "not healthy" };
+    output.answer(&health, |HealthReport { healthy, why }| {
+        let word = if *healthy { "healthy" } else { "not healthy" };
         format!("{word}: {why}")
     })?;
-    Ok(if healthy { Done::Yes } else { Done::No })
+    Ok(if health.healthy { Done::Yes } else { Done::No })
 }
 
 /// How often a node that is not up yet is asked.
 const HEALTH_EVERY: Duration = Duration::from_millis(50);
 
-fn is_healthy(home: &Home) -> Result<(bool, String), Failure> {
-    let status = running_status(home)?;
-    Ok(match &status {
-        None => (false, "no daemon runs here".to_owned()),
-        Some(status) if status.store.state != "durable" => {
-            let cause = status.store.error.as_ref();
-            let cause = cause.map_or(String::new(), |cause| format!(": {}", cause.message));
-            (
-                false,
-                format!("the replay store is {}{cause}", status.store.state),
-            )
-        }
-        Some(status) => match (&status.references_failed, &status.groups_failed) {
-            (Some(cause), _) => (false, format!("the store of references failed: {cause}")),
-            (_, Some(cause)) => (false, cause.clone()),
-            (None, None) if status.mail_failed.is_some() => {
-                let cause = status.mail_failed.as_deref().unwrap_or_default();
-                (false, format!("the store of mail failed: {cause}"))
-            }
-            (None, None) => (true, format!("{} links", status.links.len())),
-        },
-    })
+fn is_healthy(home: &Home) -> Result<HealthReport, Failure> {
+    let client = Client::of(home);
+    let health = ask(async { only_if_running(client.get::<HealthReport>("/v1/health").await) })?;
+    Ok(health.unwrap_or_else(|| HealthReport {
+        healthy: false,
+        why: "no daemon runs here".to_owned(),
+    }))
 }

@@ -45,11 +45,11 @@ pub(super) fn of_start(home: &Home, output: &Output) -> Vec<Step> {
 
 fn key(home: &Home, output: &Output) -> Step {
     let tried = format!("read {}", home.key_path().display());
-    match home.account() {
-        Ok(account) => Step::good(
+    match home.account_key() {
+        Ok((key, under)) => Step::good(
             "key",
             tried,
-            format!("this node is {}", account.key().did()),
+            format!("this node is {}, its key sealed under {under}", key.did()),
         ),
         Err(error) => {
             let meaning = "without its account this node is nobody";

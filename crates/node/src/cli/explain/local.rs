@@ -9,6 +9,11 @@ pub(super) const ENTRIES: &[Entry] = &[
         "the other node shows its Did: overlane id",
     ),
     entry(
+        "api/bad_log_filter",
+        "The text says no levels that can be logged.",
+        "give a level, or levels by target: `{overlane} log warn,overlane_node::link=debug`",
+    ),
+    entry(
         "api/bad_peer_url",
         "Text that is no address of a node was given as a peer.",
         "the other node's overlane run shows its URL, as http://HOST:PORT",
@@ -16,7 +21,7 @@ pub(super) const ENTRIES: &[Entry] = &[
     entry(
         "api/bad_request",
         "The local API was sent a body that its path does not take.",
-        "see the API's types in the documentation of overlane_node::api",
+        "see what it takes: overlane api --openapi",
     ),
     entry(
         "api/broken",
@@ -29,9 +34,25 @@ pub(super) const ENTRIES: &[Entry] = &[
         "give a shorter one",
     ),
     entry(
+        "api/host_not_allowed",
+        "A request on TCP named the host otherwise than the local API is known by: so does a page of a stranger whose name \
+         was made to lead here.",
+        "ask by the address itself, or name the host under api.hosts",
+    ),
+    entry(
+        "api/no_randomness",
+        "The platform gave no random bytes for the token of the local API.",
+        "try again; if it stays so, the platform's random source is broken",
+    ),
+    entry(
+        "api/no_token",
+        "A request on TCP brought no token, or another one.",
+        "send `Authorization: Bearer TOKEN`, with what is in api.token in the home",
+    ),
+    entry(
         "api/no_such_request",
         "The local API answers no such path, or not with this method.",
-        "see the API's paths in the documentation of overlane_node::api",
+        "see what there is: overlane api --openapi",
     ),
     entry(
         "api/not_hex",
@@ -49,14 +70,59 @@ pub(super) const ENTRIES: &[Entry] = &[
         "watch first: `{overlane} watch`",
     ),
     entry(
+        "api/origin_not_allowed",
+        "A page of another origin asked the local API from a browser.",
+        "if the page is yours, name its origin under api.origins",
+    ),
+    entry(
+        "api/relative_path",
+        "A path was given to the local API that does not begin at the root.",
+        "give it from the root: the node has a working folder of its own",
+    ),
+    entry(
         "api/stopping",
         "The node is shutting down and takes no more requests.",
         "start it again: `{overlane} run`",
     ),
     entry(
+        "api/token_form",
+        "The file of the local API's token holds none.",
+        "remove the file; the next start makes another",
+    ),
+    entry(
+        "api/token_open",
+        "Others on this machine can read the local API's token, or have put it there.",
+        "remove the file, and start the node again: it makes another",
+    ),
+    entry(
         "api/watched",
         "Somebody else takes this node's messages; one watcher at a time does.",
         "end the other `{overlane} watch` first",
+    ),
+    entry(
+        "backup/not_ripe",
+        "This home was put back from a copy, and proofs of messages that were admitted since the copy may still live.",
+        "start it after the instant that is named; to start now would admit them twice",
+    ),
+    entry(
+        "backup/not_whole",
+        "The folder holds no whole copy of a home, or a file of it was changed.",
+        "take another copy; one that was interrupted has no backup.json",
+    ),
+    entry(
+        "backup/there",
+        "There is something where the copy, or what is put back, is to go.",
+        "name a folder that is not there yet",
+    ),
+    entry(
+        "cli/api_listen",
+        "The local API cannot listen at the address of api.listen.",
+        "end what listens there, or name another port: `{overlane} run --set api.listen=127.0.0.1:7491`",
+    ),
+    entry(
+        "cli/export_lock",
+        "A key was to be exported, and it was not said under what.",
+        "name --passphrase-file or --key-file; --open writes it for its owner's eyes alone",
     ),
     entry(
         "cli/ice_servers",
@@ -107,6 +173,11 @@ pub(super) const ENTRIES: &[Entry] = &[
         "cli/no_signals",
         "The platform let the process listen to no signals.",
         "see the limits of the service or container it runs in",
+    ),
+    entry(
+        "cli/openapi",
+        "The document of the local API could not be written as text.",
+        NOTHING,
     ),
     entry(
         "cli/output",
@@ -204,6 +275,12 @@ pub(super) const ENTRIES: &[Entry] = &[
         "put the file back from a backup; without it the account is lost",
     ),
     entry(
+        "home/key_locked",
+        "The account's key is sealed, and what opens it was not given.",
+        "name the file that opens it: `{overlane} run --set key.passphrase_file=FILE`, or key.file; or start it at a terminal, \
+         which asks",
+    ),
+    entry(
         "home/key_mode",
         "Others on this machine can read or write the key file.",
         "if nobody else can have read it: chmod 600 on that file",
@@ -212,6 +289,16 @@ pub(super) const ENTRIES: &[Entry] = &[
         "home/key_owner",
         "The key file belongs to another user.",
         "run as the user that owns it, or give the file back to yourself with chown",
+    ),
+    entry(
+        "home/key_weak_lock",
+        "A passphrase or a key file is too short to protect anything, or too long.",
+        "a passphrase has 8 bytes or more, a key file 32 or more: head -c 32 /dev/urandom > FILE",
+    ),
+    entry(
+        "home/key_wrong_lock",
+        "The passphrase or the key file does not open the account's key.",
+        "give the one it was sealed under; without it the account is lost",
     ),
     entry(
         "home/not_initialised",
@@ -232,6 +319,16 @@ pub(super) const ENTRIES: &[Entry] = &[
         "home/socket_path_too_long",
         "The path of the local API's socket is longer than the platform can bind.",
         "name a folder with a shorter path: --home DIR",
+    ),
+    entry(
+        "receipt/form",
+        "The file, or what a node answered, is no admission receipt.",
+        "name the file that `send --receipt=FILE` wrote",
+    ),
+    entry(
+        "receipt/not_the_destination",
+        "A receipt is signed by somebody else than the destination of the message's stream.",
+        "do not count on it: it proves nothing",
     ),
     entry(
         "node/broken",

@@ -6,6 +6,7 @@ use overlane_core::ring::bounds::CONNECTIONS_MAX;
 use overlane_relay::inbox::bounds::INBOX_MAILS_MAX;
 
 use crate::PEERS_MAX;
+use crate::api::ALLOWED_MAX;
 use crate::link::ice::ICE_SERVERS_MAX;
 use crate::link::ports::PORTS_MIN;
 
@@ -25,9 +26,16 @@ pub(super) enum Key {
     Network,
     Listen,
     Metrics,
+    ApiListen,
+    ApiHosts,
+    ApiOrigins,
     Store,
     Peers,
     Log,
+    LogsFormat,
+    LogsIdentities,
+    PassphraseFile,
+    UnlockFile,
     LinksBind,
     LinksRequire,
     LinksMax,
@@ -161,6 +169,60 @@ pub const KEYS: &[KeySpec] = &[
         what: "What is logged to standard error: \"off\", \"error\", \"warn\", \"info\", \"debug\", \"trace\", or \
                levels by target. The libraries under the node tell errors only, unless a target names them, as in \
                \"warn,rtc=debug\".",
+    },
+    KeySpec {
+        key: Key::LogsFormat,
+        name: "logs.format",
+        kind: Kind::Word(&["text", "json"]),
+        unit: "",
+        what: "How a line of the log is written: \"text\" for people, \"json\" for programs, an object a line.",
+    },
+    KeySpec {
+        key: Key::LogsIdentities,
+        name: "logs.identities",
+        kind: Kind::Word(&["hidden", "shown"]),
+        unit: "",
+        what: "\"hidden\": accounts, keys, digests and addresses off this machine are pseudonyms in the log, the \
+               same ones as long as the process runs; \"shown\": they stand there as they are.",
+    },
+    KeySpec {
+        key: Key::PassphraseFile,
+        name: "key.passphrase_file",
+        kind: Kind::Text("a file", "/run/credentials/overlane/passphrase"),
+        unit: "",
+        what: "The file whose first line is the passphrase that the account's key is sealed under. Without it, \
+               who starts the node at a terminal is asked.",
+    },
+    KeySpec {
+        key: Key::UnlockFile,
+        name: "key.file",
+        kind: Kind::Text("a file", "/media/key/overlane.key"),
+        unit: "",
+        what: "The file that the account's key is sealed under.",
+    },
+    KeySpec {
+        key: Key::ApiListen,
+        name: "api.listen",
+        kind: Kind::Text("an address of the loopback and a port", "127.0.0.1:7490"),
+        unit: "",
+        what: "Where the local API is answered on TCP too, to who brings the token that is in `api.token` in the \
+               home. Without it: on the Unix socket alone.",
+    },
+    KeySpec {
+        key: Key::ApiHosts,
+        name: "api.hosts",
+        kind: Kind::List("HOST:PORT", ALLOWED_MAX),
+        unit: "",
+        what: "Names that a request on TCP may give the host, beside the address itself and localhost: for one \
+               that is passed on to it.",
+    },
+    KeySpec {
+        key: Key::ApiOrigins,
+        name: "api.origins",
+        kind: Kind::List("http://HOST:PORT", ALLOWED_MAX),
+        unit: "",
+        what: "Origins of pages that may ask on TCP, beside the API's own. They need the token too, and no \
+               answer lets a browser show them more than their own.",
     },
     KeySpec {
         key: Key::LinksBind,

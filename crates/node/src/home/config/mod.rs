@@ -19,7 +19,7 @@ use std::fs::File;
 use std::io::{self, ErrorKind, Read};
 use std::net::{IpAddr, SocketAddr};
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use overlane_core::NetworkId;
 use overlane_relay::inbox::bounds::INBOX_MAILS;
@@ -60,12 +60,18 @@ pub struct Config {
     pub listen: SocketAddr,
     /// Where metrics are answered too.
     pub metrics: Option<SocketAddr>,
+    /// The local API on TCP.
+    pub api: ApiConfig,
     /// How replay records are kept.
     pub store: StoreKind,
     /// URLs of nodes to stay linked to.
     pub peers: Vec<String>,
     /// What is logged.
     pub log: LogFilter,
+    /// How the log is written.
+    pub logs: LogsConfig,
+    /// What opens the account's key, if it is sealed.
+    pub key: KeyConfig,
     /// How links are made.
     pub links: LinksConfig,
     /// The bounds that are not constants.
@@ -74,6 +80,35 @@ pub struct Config {
     pub inbox_mails: u64,
     /// STUN and TURN servers, which help links through NATs.
     pub ice_servers: Vec<IceServer>,
+}
+
+/// How the log is written.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LogsConfig {
+    /// In JSON.
+    pub json: bool,
+    /// With accounts, keys, digests and addresses as they are.
+    pub shows_all: bool,
+}
+
+/// What opens the account's key, if it is sealed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct KeyConfig {
+    /// The file whose first line is its passphrase.
+    pub passphrase_file: Option<PathBuf>,
+    /// The file that it is sealed under.
+    pub file: Option<PathBuf>,
+}
+
+/// The local API on TCP.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ApiConfig {
+    /// Where it is answered, if it is.
+    pub listen: Option<SocketAddr>,
+    /// Names of the host that are allowed beside the address itself.
+    pub hosts: Vec<String>,
+    /// Origins of pages that are allowed beside its own.
+    pub origins: Vec<String>,
 }
 
 /// How links are made.
@@ -101,9 +136,12 @@ impl Config {
             network: DEFAULT_NETWORK,
             listen: SocketAddr::from(DEFAULT_LISTEN),
             metrics: None,
+            api: ApiConfig::default(),
             store: DEFAULT_STORE,
             peers: Vec::new(),
             log: LogFilter::default(),
+            logs: LogsConfig::default(),
+            key: KeyConfig::default(),
             links: LinksConfig {
                 ports: profile.ports(),
                 ..LinksConfig::default()

@@ -25,9 +25,22 @@ fn the_written_file_reads_back() {
         network: NetworkId(7),
         listen: SocketAddr::from(([127, 0, 0, 1], 1)),
         metrics: Some(SocketAddr::from(([127, 0, 0, 1], 2))),
+        api: ApiConfig {
+            listen: Some(SocketAddr::from(([127, 0, 0, 1], 3))),
+            hosts: vec!["a:1".to_owned()],
+            origins: vec!["http://a:1".to_owned()],
+        },
         store: StoreKind::Files,
         peers: vec!["http://127.0.0.1:2".to_owned()],
         log: "info,overlane_node=debug".parse().expect("a filter"),
+        logs: LogsConfig {
+            json: true,
+            shows_all: true,
+        },
+        key: KeyConfig {
+            passphrase_file: Some("/a".into()),
+            file: Some("/b".into()),
+        },
         links: LinksConfig {
             bind: Some([192, 0, 2, 1].into()),
             require_direct: true,

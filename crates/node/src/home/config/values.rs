@@ -45,6 +45,15 @@ pub(super) fn set(config: &mut Config, spec: &KeySpec, value: &Value) -> Result<
         Key::Metrics => {
             config.metrics = optional(value)?.map(|it| loopback(value, it)).transpose()?
         }
+        Key::LogsFormat => config.logs.json = word(value, "text", "json")?,
+        Key::LogsIdentities => config.logs.shows_all = word(value, "hidden", "shown")?,
+        Key::PassphraseFile => config.key.passphrase_file = optional(value)?,
+        Key::UnlockFile => config.key.file = optional(value)?,
+        Key::ApiListen => {
+            config.api.listen = optional(value)?.map(|it| loopback(value, it)).transpose()?
+        }
+        Key::ApiHosts => config.api.hosts = texts(spec, value)?,
+        Key::ApiOrigins => config.api.origins = texts(spec, value)?,
         Key::Store => config.store = store(value)?,
         Key::Peers => config.peers = peers(value)?,
         Key::Log => config.log = parsed(value)?,
@@ -69,9 +78,12 @@ pub(super) fn written(config: &Config, key: Key) -> Option<Value> {
         network,
         listen,
         metrics,
+        api,
         store,
         peers,
         log,
+        logs,
+        key: at_rest,
         links,
         limits,
         inbox_mails,
@@ -83,6 +95,18 @@ pub(super) fn written(config: &Config, key: Key) -> Option<Value> {
         Key::Network => number(network.0.into()),
         Key::Listen => listen.to_string().into(),
         Key::Metrics => (*metrics)?.to_string().into(),
+        Key::LogsFormat => if logs.json { "json" } else { "text" }.into(),
+        Key::LogsIdentities => if logs.shows_all { "shown" } else { "hidden" }.into(),
+        Key::PassphraseFile => at_rest
+            .passphrase_file
+            .as_ref()?
+            .display()
+            .to_string()
+            .into(),
+        Key::UnlockFile => at_rest.file.as_ref()?.display().to_string().into(),
+        Key::ApiListen => api.listen?.to_string().into(),
+        Key::ApiHosts => api.hosts.iter().collect::<Array>().into(),
+        Key::ApiOrigins => api.origins.iter().collect::<Array>().into(),
         Key::Store => store.name().into(),
         Key::Peers => peers.iter().collect::<Array>().into(),
         Key::Log => log.text().into(),
@@ -215,6 +239,18 @@ fn store(value: &Value) -> Result<StoreKind, Wrong> {
     })
 }
 
+/// Whether the value is the second word, and not the first.
+fn word(value: &Value, one: &str, other: &str) -> Result<bool, Wrong> {
+    match text(value)? {
+        word if word == one => Ok(false),
+        word if word == other => Ok(true),
+        word => Err(wrong(
+            value,
+            format!("\"{word}\" is neither \"{one}\" nor \"{other}\""),
+        )),
+    }
+}
+
 fn direct(value: &Value) -> Result<bool, Wrong> {
     match text(value)? {
         "any" => Ok(false),
@@ -234,6 +270,24 @@ fn items(value: &Value) -> Result<&Array, Wrong> {
         )
     };
     value.as_array().ok_or_else(found)
+}
+
+/// Texts as they are, none of them empty.
+fn texts(spec: &KeySpec, value: &Value) -> Result<Vec<String>, Wrong> {
+    let list = items(value)?;
+    if let Kind::List(_, most) = spec.kind
+        && let Some(beyond) = list.get(most)
+    {
+        return Err(wrong(
+            beyond,
+            format!("{} texts; there may be {most}", list.len()),
+        ));
+    }
+    let one = |it: &Value| match text(it)? {
+        "" | "*" | "null" => Err(wrong(it, "expected a name: nothing stands for all")),
+        text => Ok(text.to_owned()),
+    };
+    list.iter().map(one).collect()
 }
 
 /// The URLs in their one form. None is left out without a word.

@@ -37,7 +37,7 @@ impl RingPart {
             current: self.linked.len() as u64,
             high_water: self.linked_high_water as u64,
             unit: "links",
-            at_limit: "a link that nobody needs gives way, the newest first",
+            at_limit: "a link that nobody needs gives way, the one linked longest first",
         }
     }
 

@@ -47,6 +47,7 @@ impl Driven {
             identity: Arc::clone(identity),
             courier: Courier::new(links.clone(), commands_out.downgrade()),
             questions: BTreeMap::new(),
+            receipts: BTreeMap::new(),
             next_ask: 0,
             refs: Hands::new(refs, None),
             keepers: BTreeMap::new(),

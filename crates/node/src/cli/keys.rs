@@ -1,0 +1,181 @@
+//! `key …`: how the account's key lies, copies of it, and the delegatee that signs for it.
+
+use std::fs::File;
+use std::io::{IsTerminal, Read};
+use std::path::Path;
+
+use axum::http::Method;
+use overlane_core::Fault;
+use overlane_core::identity::Account;
+use overlane_node::api::{Client, DelegateeReport, Identity};
+use overlane_node::home::{
+    Config, Home, HomeError, KEY_FILE_MAX_BYTES, KeyLock, LockError, PASSPHRASE_MAX_BYTES,
+};
+use serde_json::json;
+use zeroize::Zeroizing;
+
+use super::args::{Key, Lock};
+use super::ask;
+use super::config::config;
+use super::output::{Done, Failure, Output};
+
+/// Does what was asked of the key.
+pub(super) fn key(home: &Home, asked: &Key, output: &Output) -> Result<Done, Failure> {
+    match asked {
+        Key::Show => show(home, output),
+        Key::Seal(lock) => seal(home, lock, output),
+        Key::Export { file, lock, open } => export(home, file, lock, *open, output),
+        Key::Import { file, lock } => import(home, file, lock, output),
+        Key::Rotate => rotate(home, output),
+    }
+}
+
+fn show(home: &Home, output: &Output) -> Result<Done, Failure> {
+    let (key, under) = home.account_key()?;
+    let identity = Identity::of(&key, config(home)?.network);
+    let answer = json!({"did": identity.did, "did_key": identity.did_key, "sealed_under": under});
+    output.answer(&answer, |_| {
+        format!(
+            "  did      {}\n  did:key  {}\n  sealed   under {under}",
+            identity.did, identity.did_key
+        )
+    })?;
+    Ok(Done::Yes)
+}
+
+fn seal(home: &Home, lock: &Lock, output: &Output) -> Result<Done, Failure> {
+    let account = unlocked(home, &config(home)?)?;
+    let lock = lock.given()?;
+    home.seal_account(&account, &lock)?;
+    output.answer(&json!({"sealed_under": lock.name()}), |_| {
+        format!("the key is sealed under {} now", lock.name())
+    })?;
+    Ok(Done::Yes)
+}
+
+fn export(
+    home: &Home,
+    file: &Path,
+    lock: &Lock,
+    open: bool,
+    output: &Output,
+) -> Result<Done, Failure> {
+    let sealed = lock.given()?;
+    if matches!(sealed, KeyLock::Open) != open {
+        let message = "name a passphrase file or a key file, or --open, and not both";
+        return Err(Failure::new("cli/export_lock", Fault::Usage, message));
+    }
+    let account = unlocked(home, &config(home)?)?;
+    Home::export_account(file, &account, &sealed)?;
+    let answer = json!({"file": file.display().to_string(), "sealed_under": sealed.name()});
+    output.answer(&answer, |_| {
+        format!(
+            "the key is in {}, sealed under {}",
+            file.display(),
+            sealed.name()
+        )
+    })?;
+    Ok(Done::Yes)
+}
+
+fn import(home: &Home, file: &Path, lock: &Lock, output: &Output) -> Result<Done, Failure> {
+    let lock = lock.given()?;
+    let account = Home::exported_account(file, &lock)?;
+    home.init(&account, &Config::default(), &lock)?;
+    let identity = Identity::of(account.key(), config(home)?.network);
+    output.answer(&identity, |identity| {
+        format!(
+            "{} is at home in {} now, its key sealed under {}; no other node may run with it",
+            identity.did,
+            home.dir().display(),
+            lock.name()
+        )
+    })?;
+    Ok(Done::Yes)
+}
+
+fn rotate(home: &Home, output: &Output) -> Result<Done, Failure> {
+    let client = Client::of(home);
+    let report: DelegateeReport = ask(async {
+        let answer = client
+            .call(Method::POST, "/v1/key/rotate", &json!({}))
+            .await;
+        answer.map_err(|error| Failure::of_daemon(&error))
+    })?;
+    output.answer(&report, |report| {
+        format!(
+            "signs with delegatee {} now, until {} ms of Unix time",
+            report.delegatee, report.ends_ms
+        )
+    })?;
+    Ok(Done::Yes)
+}
+
+/// The account of a home, opened with what the configuration names or who sits there types.
+pub(super) fn unlocked(home: &Home, config: &Config) -> Result<Account, Failure> {
+    let (_, under) = home.account_key()?;
+    let lock = match (&config.key.passphrase_file, &config.key.file) {
+        (Some(file), _) if under == "a passphrase" => passphrase(file)?,
+        (_, Some(file)) if under == "a key file" => key_file(file)?,
+        _ if under == "a passphrase" && std::io::stdin().is_terminal() => typed()?,
+        _ => KeyLock::Open,
+    };
+    Ok(home.account(&lock)?)
+}
+
+impl Lock {
+    /// The lock that is named; none where none is.
+    pub(super) fn given(&self) -> Result<KeyLock, Failure> {
+        match (&self.passphrase_file, &self.key_file) {
+            (Some(file), _) => passphrase(file),
+            (None, Some(file)) => key_file(file),
+            (None, None) => Ok(KeyLock::Open),
+        }
+    }
+}
+
+fn typed() -> Result<KeyLock, Failure> {
+    let typed = rpassword::prompt_password("passphrase of the account's key: ");
+    let typed = typed.map_err(|cause| read_failed(Path::new("the terminal"), &cause))?;
+    locked(KeyLock::passphrase(Zeroizing::new(typed.into_bytes())))
+}
+
+/// The first line of the file.
+fn passphrase(file: &Path) -> Result<KeyLock, Failure> {
+    let mut bytes = read(file, PASSPHRASE_MAX_BYTES + 2)?;
+    if let Some(end) = bytes.iter().position(|&byte| byte == b'\n') {
+        bytes.truncate(end);
+    }
+    if bytes.last() == Some(&b'\r') {
+        bytes.pop();
+    }
+    locked(KeyLock::passphrase(bytes))
+}
+
+fn key_file(file: &Path) -> Result<KeyLock, Failure> {
+    locked(KeyLock::key_file(read(file, KEY_FILE_MAX_BYTES + 1)?))
+}
+
+fn locked(lock: Result<KeyLock, LockError>) -> Result<KeyLock, Failure> {
+    let weak = |error: LockError| HomeError::KeyWeakLock {
+        cause: error.to_string(),
+    };
+    Ok(lock.map_err(weak)?)
+}
+
+fn read(file: &Path, most: usize) -> Result<Zeroizing<Vec<u8>>, Failure> {
+    let failed = |cause: std::io::Error| read_failed(file, &cause);
+    let opened = File::open(file).map_err(failed)?;
+    let mut bytes = Zeroizing::new(Vec::with_capacity(most));
+    let taken = opened.take(most as u64).read_to_end(&mut bytes);
+    taken.map_err(failed)?;
+    Ok(bytes)
+}
+
+fn read_failed(file: &Path, cause: &std::io::Error) -> Failure {
+    Failure::new(
+        "cli/read",
+        Fault::Usage,
+        format!("read {}: {cause}", file.display()),
+    )
+}

@@ -1,0 +1,120 @@
+//! `key …`: a key at rest, its copies, and a delegatee that is rotated under load.
+
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test that cannot go on has failed, helpers' parts too"
+)]
+
+mod support;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use support::{Pair, Place};
+
+#[test]
+fn cli_key_sealed_at_rest_opens_with_its_lock_alone() {
+    let place = Place::with_node();
+    let did = place.overlane(["id", "--json"]).json()["did"].clone();
+    let write = |name: &str, bytes: &[u8]| {
+        fs::write(place.dir.path().join(name), bytes).expect("written");
+    };
+    write("secret.txt", b"correct horse\nbattery\n");
+    write("other.txt", b"correct horsf\n");
+    write("short.txt", b"horse\n");
+    write("key.bin", &[5; 32]);
+    let run = |args: &[&str]| place.overlane(["run", "--json"].iter().chain(args));
+
+    place
+        .overlane(["key", "seal", "--passphrase-file", "short.txt", "--json"])
+        .is_refused(2, "home/key_weak_lock");
+    let sealed = place.overlane(["key", "seal", "--passphrase-file", "secret.txt", "--json"]);
+    assert_eq!(sealed.code, 0, "{sealed:?}");
+    let file = fs::metadata(place.home().join("account.key")).expect("there");
+    assert_eq!(file.permissions().mode() & 0o777, 0o600);
+    // Who this is needs no passphrase.
+    assert_eq!(place.overlane(["id", "--json"]).json()["did"], did);
+    let show = place.overlane(["key", "show", "--json"]).json();
+    assert_eq!(show["sealed_under"], "a passphrase");
+    run(&[]).is_refused(2, "home/key_locked");
+    run(&["--set", "key.passphrase_file=other.txt"]).is_refused(2, "home/key_wrong_lock");
+    run(&["--set", "key.file=key.bin"]).is_refused(2, "home/key_locked");
+    let mut running = place.start(["run", "--set", "key.passphrase_file=secret.txt", "--json"]);
+    assert_eq!(running.line()["did"], did);
+    assert_eq!(running.terminate(), Some(0));
+
+    // Another lock takes the one that is there, as its environment says.
+    let mut again = place.command(["key", "seal", "--key-file", "key.bin", "--json"]);
+    let again = again.env("OVERLANE_KEY_PASSPHRASE_FILE", "secret.txt");
+    let again = again.output().expect("a process");
+    assert!(again.status.success(), "{again:?}");
+    run(&["--set", "key.passphrase_file=secret.txt"]).is_refused(2, "home/key_locked");
+
+    // A copy, in another home.
+    let mut export = place.command(["key", "export", "copy", "--passphrase-file", "secret.txt"]);
+    export.env("OVERLANE_KEY_FILE", "key.bin");
+    let exported = export.output().expect("a process");
+    assert!(exported.status.success(), "{exported:?}");
+    let over = export.output().expect("a process");
+    assert!(!over.status.success(), "no file is written over");
+    place
+        .overlane(["key", "export", "bare", "--json"])
+        .is_refused(2, "cli/export_lock");
+    let home = place.dir.path().join("elsewhere");
+    let home = home.to_str().expect("text");
+    let import = |secret: &str| {
+        let args = [
+            "--home",
+            home,
+            "key",
+            "import",
+            "copy",
+            "--passphrase-file",
+            secret,
+            "--json",
+        ];
+        place.overlane(args)
+    };
+    import("other.txt").is_refused(2, "home/key_wrong_lock");
+    let imported = import("secret.txt");
+    assert_eq!(
+        (imported.code, &imported.json()["did"]),
+        (0, &did),
+        "{imported:?}"
+    );
+    import("secret.txt").is_refused(2, "home/already_initialised");
+}
+
+#[test]
+fn cli_key_rotation_needs_no_restart_and_breaks_no_stream() {
+    let pair = Pair::linked();
+    let mut delegatees = Vec::new();
+    let mut sequences = Vec::new();
+    let mut send = |text: &str| {
+        sequences.push(pair.send(&[text])["sequence"].as_u64().expect("a number"));
+        let taken = pair.take();
+        assert_eq!(taken["text"], text);
+        taken["verdict"].clone()
+    };
+    assert_eq!(send("first"), "First");
+    for round in 0..3 {
+        let rotated = pair.here.overlane(["key", "rotate", "--json"]);
+        assert_eq!(rotated.code, 0, "{rotated:?}");
+        delegatees.push(rotated.json()["delegatee"].clone());
+        assert_eq!(send(&format!("after {round}")), "Advance");
+    }
+    assert!(
+        sequences.windows(2).all(|two| two[0] + 1 == two[1]),
+        "{sequences:?}"
+    );
+    assert!(
+        delegatees.windows(2).all(|two| two[0] != two[1]),
+        "{delegatees:?}"
+    );
+    // The link was there all the time.
+    let status = pair.there.overlane(["status", "--json"]).json();
+    assert_eq!(status["links"].as_array().map(Vec::len), Some(1));
+    assert_eq!(status["refused"], serde_json::json!({}));
+}
