@@ -225,6 +225,12 @@ impl Peer {
         self.dispatch.occupancy()
     }
 
+    /// Whether nothing is on its way to a store.
+    pub fn is_durable(&self) -> bool {
+        let staged = self.engine.pending() == 0 && self.staged.is_empty();
+        staged && self.references_settled()
+    }
+
     /// Whether nothing is on its way to the store, to a lane or to a caller. Frames that are with
     /// a worker, or wait for a place on the application's side, are not admitted yet.
     pub fn is_settled(&self) -> bool {

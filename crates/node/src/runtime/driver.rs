@@ -40,6 +40,9 @@ const ROTATION_CHECK: Duration = Duration::from_secs(60);
 /// none. What is in a lane is waited for as the links close: until its FIN is answered.
 const LEAVE_MAX: Duration = Duration::from_secs(2);
 
+/// How long, once every link is down, what has no way any more is waited for: nobody brings it one.
+const SETTLE_MAX: Duration = Duration::from_secs(1);
+
 /// The reply to a send.
 pub(crate) type SendReply = oneshot::Sender<Result<Receipt, SendError>>;
 
@@ -159,6 +162,8 @@ struct Closing {
     /// Resolves once every link is down; `None` before they close.
     links: Option<oneshot::Receiver<()>>,
     links_down: bool,
+    /// When what has no way any more is given up; set once every link is down.
+    settled_by: Option<Instant>,
     replies: Vec<oneshot::Sender<()>>,
 }
 
@@ -168,6 +173,7 @@ impl Closing {
             until: Instant::now() + LEAVE_MAX,
             links: None,
             links_down: false,
+            settled_by: None,
             replies: reply.into_iter().collect(),
         }
     }
@@ -179,8 +185,24 @@ impl Closing {
         }
     }
 
+    /// When there is something to do that nothing else wakes the driver for.
+    fn due(&self) -> Option<Instant> {
+        if self.links.is_none() {
+            return Some(self.until);
+        }
+        self.settled_by
+    }
+
+    /// Whether all has been waited for that may still come.
+    fn waited(&self) -> bool {
+        self.settled_by.is_some_and(|by| Instant::now() >= by)
+    }
+
     /// Closes the links, if it is time.
     fn go_on(&mut self, has_left: bool, links: &Links) {
+        if self.links_down && self.settled_by.is_none() {
+            self.settled_by = Some(Instant::now() + SETTLE_MAX);
+        }
         if self.links.is_some() || !has_left && Instant::now() < self.until {
             return;
         }
@@ -209,7 +231,7 @@ impl Driver {
             if let Some(closing) = &mut closing {
                 closing.go_on(self.peer.has_left(), &self.links);
             }
-            if closing.as_ref().is_some_and(|it| it.links_down) && self.is_settled() {
+            if closing.as_ref().is_some_and(|it| self.may_end(it)) {
                 break;
             }
             let deadline = self.deadline(closing.as_ref());
@@ -460,8 +482,23 @@ impl Driver {
 
     fn deadline(&self, closing: Option<&Closing>) -> Instant {
         let deadline = self.clock.at(self.peer.poll_timeout().unwrap_or(u64::MAX));
-        let tells = closing.filter(|closing| closing.links.is_none());
-        tells.map_or(deadline, |closing| deadline.min(closing.until))
+        let due = closing.and_then(Closing::due);
+        due.map_or(deadline, |due| deadline.min(due))
+    }
+
+    /// Whether nothing holds up the end any more: all is settled, or what is left has no way, is not on
+    /// its way to a store, and was waited for.
+    fn may_end(&self, closing: &Closing) -> bool {
+        if !closing.links_down {
+            return false;
+        }
+        let durable = self.outstanding == 0 && self.peer.is_durable();
+        let given_up = durable && closing.waited() && !self.is_settled();
+        if given_up {
+            let sends = self.peer.pending_sends();
+            tracing::info!(sends, "what has no way any more is given up");
+        }
+        given_up || self.is_settled()
     }
 
     /// Whether nothing is left to do but to close the store.
