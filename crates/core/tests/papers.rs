@@ -325,6 +325,7 @@ fn the_page_names_every_context_and_every_code() {
     let page = page();
     let mut sources = files(&root().join("crates/core/src"), ".rs");
     sources.extend(files(&root().join("crates/node/src/peer/groups"), ".rs"));
+    sources.push(root().join("crates/node/src/peer/receipts.rs"));
     let sources = sources.iter().map(|it| fs::read_to_string(it).unwrap());
     let source: String = sources.collect();
     let lower = |it: &str| it.chars().all(|c| c.is_ascii_lowercase() || c == '_');

@@ -471,7 +471,7 @@ async fn cli_api_refuses_what_it_does_not_understand() {
 #[test]
 fn cli_a_torn_record_refuses_its_own_stream_and_is_kept() {
     let mut pair = Pair::of(Place::with_node(), Place::with_store("files"));
-    pair.send(&["hello"]);
+    pair.send(&["hello", "--no-hold"]);
     pair.take();
     assert_eq!(pair.receiver.running.terminate(), Some(0));
     let record = the_record_in(&pair.there);
@@ -483,7 +483,7 @@ fn cli_a_torn_record_refuses_its_own_stream_and_is_kept() {
     assert_eq!(pair.receiver.up["store"]["unrestorable"], 1);
     pair.link();
     let mut watch = pair.watch();
-    pair.send(&["hello again"]);
+    pair.send(&["hello again", "--no-hold"]);
     let refused = event(&mut watch, "refused");
     assert_eq!(refused["error"], "replay/stream_unavailable");
     let name = record

@@ -30,7 +30,7 @@ use support::{Answer, Pair, Place, event};
 fn stopped_receiver(kind: &str, classes: &[&str]) -> Pair {
     let mut pair = Pair::of(Place::with_node(), Place::with_store(kind));
     for class in classes {
-        pair.send(&["hello", "--class", class]);
+        pair.send(&["hello", "--class", class, "--no-hold"]);
         pair.take();
     }
     assert_eq!(pair.receiver.running.terminate(), Some(0));
@@ -183,7 +183,7 @@ fn cli_replay_names_what_is_wrong_and_harms_nothing_else() {
         pair.receiver = pair.there.daemon();
         pair.link();
         let mut watch = pair.watch();
-        pair.send(&["again", "--class", "application"]);
+        pair.send(&["again", "--class", "application", "--no-hold"]);
         let refused = event(&mut watch, "refused");
         assert_eq!(refused["error"], "replay/stream_unavailable", "{kind}");
         watch.kill();
@@ -254,7 +254,7 @@ fn cli_replay_clear_says_what_it_costs_and_keeps_what_it_moves() {
 
         pair.receiver = pair.there.daemon();
         pair.link();
-        pair.send(&["hello again"]);
+        pair.send(&["hello again", "--no-hold"]);
         assert_eq!(
             pair.take()["verdict"],
             "First",
@@ -268,7 +268,7 @@ fn cli_replay_clear_says_what_it_costs_and_keeps_what_it_moves() {
 #[test]
 fn cli_replay_forks_are_listed_exported_and_checked_by_anyone() {
     let mut pair = Pair::linked();
-    let sent = pair.send(&["hello"]);
+    let sent = pair.send(&["hello", "--no-hold"]);
     pair.take();
     let forged = pair.here.dir.path().join("forged");
     let sequence = sent["sequence"].as_u64().expect("a number");
@@ -363,7 +363,7 @@ fn forge(pair: &Pair, sequence: u64) -> Vec<u8> {
 #[test]
 fn cli_bounds_are_those_of_the_daemon_or_of_its_store() {
     let mut pair = Pair::linked();
-    pair.send(&["hello"]);
+    pair.send(&["hello", "--no-hold"]);
     pair.take();
     let bound = |name: &str| -> Value {
         let sheet = lines(&pair.there.overlane(["bounds", "--json"]));

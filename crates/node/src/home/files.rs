@@ -32,6 +32,15 @@ pub(super) fn exists(path: &Path) -> Result<bool, HomeError> {
     }
 }
 
+/// The folder that a file is in; the current one for a bare name.
+fn folder_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(dir) if dir != Path::new("") => dir,
+        Some(_) => Path::new("."),
+        None => path,
+    }
+}
+
 /// Puts `bytes` at `path` in one step: a temporary file with its final mode from its first
 /// byte on, flushed, renamed, and the folder flushed.
 pub(super) fn replace(path: &Path, bytes: &[u8], mode: u32) -> Result<(), HomeError> {
@@ -52,8 +61,7 @@ pub(super) fn replace(path: &Path, bytes: &[u8], mode: u32) -> Result<(), HomeEr
         file.write_all(bytes)?;
         file.sync_all()?;
         fs::rename(&temporary, path)?;
-        path.parent()
-            .map_or(Ok(()), |dir| File::open(dir)?.sync_all())
+        File::open(folder_of(path))?.sync_all()
     };
     write().map_err(HomeError::io("write", path))
 }
