@@ -76,10 +76,7 @@ fn arrived(mesh: &Mesh, from: usize, id: SendId) -> &'static str {
         None => "nothing yet",
         Some(Ok(Arrived::Delivered)) => "delivered",
         Some(Ok(Arrived::Held(_))) => "held",
-        Some(Err(error)) => {
-            eprintln!("not there: {error}");
-            error.code()
-        }
+        Some(Err(error)) => error.code(),
     }
 }
 

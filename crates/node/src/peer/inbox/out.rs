@@ -24,8 +24,8 @@ pub const SAYING_ALL_MAX_BYTES: usize = 64 * 1024 * 1024;
 /// Digests of what was said, so that a report of it is nobody else's.
 const OWN_RECENT_MAX: usize = 1_024;
 
-/// The send ids that neither a driver, the ring nor references give.
-const OWN_SENDS: u64 = 1 << 61;
+/// The send ids that neither a driver, the ring, references nor sessions give.
+const OWN_SENDS: u64 = 1 << 60;
 
 /// What is on its way.
 #[derive(Debug, Default)]
