@@ -283,9 +283,9 @@ async fn status(place: &Place) -> StatusReport {
 }
 
 /// The messages that the receiver has admitted in this life: all that its windows admitted, but for
-/// what the two nodes say to each other about the ring.
+/// what the two nodes say to each other about the ring and mail.
 fn admitted(status: &StatusReport) -> u64 {
     let admits = ["first", "advance", "late"];
     let all: u64 = admits.iter().map(|name| status.replay[*name]).sum();
-    all - status.counters["ring_received"]
+    all - status.counters["ring_received"] - status.counters["own_received"]
 }

@@ -16,6 +16,9 @@ pub struct Counters {
     pub unclaimed: u64,
     /// Admitted control messages of the ring, which no application takes.
     pub ring_received: u64,
+    /// Admitted messages of the node's own, of mail, groups, references and receipts, which no
+    /// application takes.
+    pub own_received: u64,
     /// Handlers that were ended because they took longer than they may.
     pub handlers_late: u64,
     /// Handlers that panicked.

@@ -219,6 +219,7 @@ impl Peer {
         match outcome {
             Outcome::Admitted(admitted) => {
                 if self.is_about_mail(&admitted) {
+                    self.counters.own_received = self.counters.own_received.saturating_add(1);
                     let slot = self.links.link(link).map(|link| link.slot.number());
                     return self.take_said(&admitted, lane, slot, bytes, now);
                 }

@@ -126,6 +126,7 @@ impl Peer {
             return Some(admitted);
         }
         let from = payload.origin();
+        self.counters.own_received = self.counters.own_received.saturating_add(1);
         if let Some(keeper) = self.keepers.of(namespace.as_str()) {
             self.give_keeper(keeper, admitted, lane, bytes);
             return None;
