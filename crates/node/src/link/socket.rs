@@ -7,7 +7,7 @@
 //!   back what the kernel granted, and the link's byte window is chosen from that.
 //! * A connection that is dropped without being closed leaves its driver running. Drivers and
 //!   sockets are counted, so that a leak shows, and file descriptors have a bound.
-//! * Those of its TURN client ([`super::relay`]), and that it sets the address of a TURN server
+//! * Those of its TURN client (`relay.rs`), and that it sets the address of a TURN server
 //!   without the brackets that an IPv6 address needs.
 
 use std::io;
