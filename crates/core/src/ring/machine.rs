@@ -638,8 +638,14 @@ impl Ring {
         if next == destination {
             return self.done(id, Ok(RingAnswer::Path(trace.ends(PathEnd::Arrives))));
         }
-        if trace.hops.len() >= usize::from(HOP_BUDGET_MAX) || next == self.own {
+        if trace.hops.len() >= usize::from(HOP_BUDGET_MAX) {
             return self.done(id, Ok(RingAnswer::Path(trace.ends(PathEnd::HopBudget))));
+        }
+        if next == self.own {
+            // It comes back here, and goes on from here as the message would.
+            let routed = self.route(destination, trace.handed_off);
+            let crosses = matches!(routed, Route::Across(_));
+            return self.follow(id, trace, routed.next_hop(), crosses, now_ms);
         }
         let message = RingMessage::Where {
             id,
