@@ -25,7 +25,8 @@ pub(super) fn bundle(home: &Home, file: &Path, output: &Output) -> Result<Done, 
             format!("write {}: {cause}", file.display()),
         )
     };
-    let text = serde_json::to_string_pretty(&collected(home, output)?).unwrap_or_default();
+    let text = serde_json::to_string_pretty(&collected(home, output)?);
+    let text = text.map_err(|cause| failed(cause.into()))?;
     let mut key = [0; 32];
     random(&mut key)?;
     let redactor = Redactor::new(key, std::env::var("HOME").ok());

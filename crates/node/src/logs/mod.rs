@@ -63,8 +63,7 @@ impl Logs {
     pub fn start(filter: &LogFilter, config: LogsConfig) -> Self {
         let (level, reload) = reload::Layer::new(filter.targets());
         let mut key = [0; 32];
-        // Without randomness the pseudonyms are the same in every process; they hide all the same.
-        let _ = getrandom::fill(&mut key);
+        let key = getrandom::fill(&mut key).is_ok().then_some(key);
         let folder = std::env::var("HOME").ok();
         let redactor = Arc::new(Redactor::new(key, folder));
         let kept: Arc<Mutex<Kept>> = Arc::default();

@@ -23,7 +23,7 @@ use crate::link::LinkId;
 pub(super) const SESSION_OVERHEAD_BYTES: usize = 64;
 
 /// The send ids of handshakes and the like, which nobody waits for.
-const SESSION_SENDS: u64 = 1 << 61;
+pub(super) const SESSION_SENDS: u64 = 1 << 61;
 
 /// What a peer keeps for its sessions.
 #[derive(Debug, Default)]

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 use overlane_core::transaction::Data;
 use overlane_core::{Did, TransactionDigest, TxId};
 
+use super::super::session::SESSION_SENDS;
 use super::super::{Outgoing, Peer, Receipt, SendError, SendId};
 use super::wire::Said;
 use overlane_core::replay::Now;
@@ -26,6 +27,9 @@ const OWN_RECENT_MAX: usize = 1_024;
 
 /// The send ids that neither a driver, the ring, references nor sessions give.
 const OWN_SENDS: u64 = 1 << 60;
+
+// A send's result is told by its id to who sent it: no id is of two.
+const _: () = assert!(OWN_SENDS + (OWN_SENDS - 1) < SESSION_SENDS);
 
 /// What is on its way.
 #[derive(Debug, Default)]
