@@ -273,7 +273,7 @@ impl Driver {
                 () = sleep_until(deadline) => self.peer.handle_timeout(self.clock.now()),
             }
         }
-        self.finish(closing).await;
+        self.finish(closing, inbox.commands).await;
     }
 
     /// A command came, or nobody is left who could give one: whether the node is to end.
@@ -637,7 +637,11 @@ impl Driver {
         let _ = self.events.send(event);
     }
 
-    async fn finish(self, closing: Option<Closing>) {
+    async fn finish(
+        self,
+        closing: Option<Closing>,
+        mut commands: mpsc::Receiver<Command>,
+    ) {
         drop(self.workers);
         if let Some(writer) = self.writer {
             writer.close().await;
@@ -648,7 +652,15 @@ impl Driver {
         }
         self.mail.close().await;
         self.messages.close();
-        for reply in closing.into_iter().flat_map(|closing| closing.replies) {
+        let mut replies = closing.map(|closing| closing.replies).unwrap_or_default();
+        // Who asked for the end while it came is told of it as well; nobody can ask any more.
+        commands.close();
+        while let Some(command) = commands.recv().await {
+            if let Command::Shutdown(reply) = command {
+                replies.push(reply);
+            }
+        }
+        for reply in replies {
             let _ = reply.send(());
         }
     }
