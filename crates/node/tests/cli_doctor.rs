@@ -152,7 +152,13 @@ fn cli_doctor_asks_a_running_node_and_follows_the_way_to_another() {
     ] {
         assert!(named.contains(&step), "{step}: {named:?}");
     }
-    assert_eq!(pair.here.overlane(["health"]).code, 0);
+    let linked = ["health", "--links", "1", "--wait", "30"];
+    assert_eq!(pair.here.overlane(linked).code, 0);
+    let beyond = pair.here.overlane(["health", "--links", "2"]);
+    assert_eq!(
+        (beyond.code, beyond.out.trim()),
+        (1, "not healthy: 1 links, and 2 are asked for")
+    );
     let there = pair.receiver.did();
     // Two that were linked this instant are a ring a moment later.
     let steps = (0..500).find_map(|_| {

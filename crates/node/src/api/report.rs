@@ -112,6 +112,7 @@ pub(super) fn health(status: &StatusReport) -> HealthReport {
     let not = |why: String| HealthReport {
         healthy: false,
         why,
+        links: status.links.len(),
     };
     if store.state != "durable" {
         let cause = store.error.as_ref();
@@ -128,6 +129,7 @@ pub(super) fn health(status: &StatusReport) -> HealthReport {
         (None, None) => HealthReport {
             healthy: true,
             why: format!("{} links", status.links.len()),
+            links: status.links.len(),
         },
     }
 }

@@ -676,6 +676,8 @@ pub struct HealthReport {
     pub healthy: bool,
     /// Why not; where it does, how many links it has.
     pub why: String,
+    /// Its links that are up.
+    pub links: usize,
 }
 
 /// The streams that a node keeps windows and leases of.

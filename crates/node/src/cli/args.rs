@@ -179,7 +179,7 @@ pub(super) enum Command {
     #[command(after_help = "Example: overlane doctor")]
     Doctor(Doctor),
     /// Say in one line whether the node does its work; exit code 1 if it does not
-    #[command(after_help = "Example: overlane health --wait 10")]
+    #[command(after_help = "Example: overlane health --wait 10 --links 1")]
     Health(Health),
     /// Show where programs ask the running node: its socket, and its URL and token if it has one
     ///
@@ -379,6 +379,9 @@ pub(super) struct Health {
     /// Wait so long for it, as after a start
     #[arg(long, value_name = "SECONDS", default_value_t = 0, value_parser = clap::value_parser!(u64).range(..=3600))]
     pub(super) wait: u64,
+    /// Ask for so many links at least
+    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
+    pub(super) links: usize,
 }
 
 #[derive(Debug, Args)]

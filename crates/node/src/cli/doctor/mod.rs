@@ -183,13 +183,13 @@ fn running_status(home: &Home) -> Result<Option<StatusReport>, Failure> {
 pub(super) fn health(home: &Home, asked: &Health, output: &Output) -> Result<Done, Failure> {
     let until = Instant::now() + Duration::from_secs(asked.wait);
     let health = loop {
-        let answer = is_healthy(home)?;
+        let answer = is_healthy(home, asked.links)?;
         if answer.healthy || Instant::now() >= until {
             break answer;
         }
         std::thread::sleep(HEALTH_EVERY);
     };
-    output.answer(&health, |HealthReport { healthy, why }| {
+    output.answer(&health, |HealthReport { healthy, why, .. }| {
         let word = if *healthy { "healthy" } else { "not healthy" };
         format!("{word}: {why}")
     })?;
@@ -199,11 +199,17 @@ pub(super) fn health(home: &Home, asked: &Health, output: &Output) -> Result<Don
 /// How often a node that is not up yet is asked.
 const HEALTH_EVERY: Duration = Duration::from_millis(50);
 
-fn is_healthy(home: &Home) -> Result<HealthReport, Failure> {
+fn is_healthy(home: &Home, links: usize) -> Result<HealthReport, Failure> {
     let client = Client::of(home);
     let health = ask(async { only_if_running(client.get::<HealthReport>("/v1/health").await) })?;
-    Ok(health.unwrap_or_else(|| HealthReport {
+    let mut health = health.unwrap_or_else(|| HealthReport {
         healthy: false,
         why: "no daemon runs here".to_owned(),
-    }))
+        links: 0,
+    });
+    if health.healthy && health.links < links {
+        health.healthy = false;
+        health.why = format!("{} links, and {links} are asked for", health.links);
+    }
+    Ok(health)
 }
