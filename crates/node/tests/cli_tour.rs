@@ -97,7 +97,7 @@ fn cli_tour_prints_what_the_page_shows() {
         std::env::var("PATH").expect("a PATH")
     );
     let script = format!(
-        "trap 'kill $(jobs -p) 2>/dev/null' EXIT\n{}",
+        "trap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n{}",
         here(&script)
     );
     let mut bash = Command::new("bash");
