@@ -637,11 +637,7 @@ impl Driver {
         let _ = self.events.send(event);
     }
 
-    async fn finish(
-        self,
-        closing: Option<Closing>,
-        mut commands: mpsc::Receiver<Command>,
-    ) {
+    async fn finish(self, closing: Option<Closing>, mut commands: mpsc::Receiver<Command>) {
         drop(self.workers);
         if let Some(writer) = self.writer {
             writer.close().await;
