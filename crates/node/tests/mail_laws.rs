@@ -19,7 +19,7 @@ use overlane_core::identity::Life;
 use overlane_core::mail::{MAIL_DATA_MAX_BYTES, Removal, RemovalSubject};
 use overlane_core::replay::CUSTODY_CAPACITY;
 use overlane_core::{Class, Coded};
-use overlane_node::inbox::{Arrived, InboxError, MailEvent, Said};
+use overlane_node::inbox::{Arrived, HeldElsewhere, InboxError, MailEvent, Said};
 use overlane_node::peer::{Event, SendId};
 use overlane_relay::inbox::bounds::INBOX_MAILS;
 use overlane_relay::inbox::{Frame, OutcomeKind};
@@ -420,4 +420,81 @@ fn mail_of_a_node_without_a_store_is_refused_and_so_is_mail_for_others() {
     mesh.run_for(2 * MINUTE_MS);
     // It is in the chain itself, and alone.
     assert_eq!(mesh.holders(0, away), [0]);
+}
+
+/// How often a node heard what became of mail of its own.
+fn ends_told(mesh: &Mesh, index: usize) -> usize {
+    let ended = |event: &&Event| matches!(event, Event::Mail(MailEvent::Ended { kind, .. }) if *kind == OutcomeKind::Taken);
+    mesh.nodes[index].events.iter().filter(ended).count()
+}
+
+#[test]
+fn mail_has_its_end_told_once_to_a_sender_that_was_started_again() {
+    let mut mesh = ring_of(6, 1, INBOX_MAILS);
+    let (away, from, holders) = cast(&mesh);
+    mesh.crash(away, true);
+    mesh.run_for(2 * MINUTE_MS);
+    let ids = letters(&mut mesh, from, away, 3);
+    mesh.run_for(MINUTE_MS);
+    for &id in &ids {
+        assert_eq!(arrived(&mesh, from, id), "held");
+    }
+    // The sender is away while its mail is taken.
+    mesh.crash(from, true);
+    mesh.run_for(MINUTE_MS);
+    comes_back(&mut mesh, away, holders[0]);
+    mesh.run_for(2 * MINUTE_MS);
+    assert_eq!(taken(&mut mesh, away), bodies(3));
+    mesh.run_for(MINUTE_MS);
+    assert_eq!(ends_told(&mesh, from), 0);
+    comes_back(&mut mesh, from, holders[0]);
+    mesh.run_for(2 * MINUTE_MS);
+    assert_eq!(ends_told(&mesh, from), 3);
+    // In its next life it knows them, and is told nothing anew.
+    mesh.crash(from, true);
+    comes_back(&mut mesh, from, holders[0]);
+    mesh.run_for(2 * MINUTE_MS);
+    let mail = mesh.mail_of(from);
+    assert_eq!((mail.held.len(), mail.ended.len()), (0, 3));
+    let to = mesh.nodes[away].did;
+    let taken = |it: &HeldElsewhere| {
+        it.destination == to && it.end.is_some_and(|end| end.kind == OutcomeKind::Taken)
+    };
+    assert!(mail.ended.iter().all(taken));
+    assert_eq!(ends_told(&mesh, from), 3);
+}
+
+#[test]
+fn mail_that_was_taken_is_let_go_of_by_a_holder_that_was_away_meanwhile() {
+    let mut mesh = ring_of(6, 1, INBOX_MAILS);
+    let (away, from, holders) = cast(&mesh);
+    mesh.crash(away, true);
+    mesh.run_for(2 * MINUTE_MS);
+    // More than a window tells apart.
+    letters(&mut mesh, from, away, 60);
+    mesh.run_for(MINUTE_MS);
+    assert_eq!(mesh.held(holders[1], away), 60);
+    mesh.crash(holders[1], true);
+    mesh.run_for(2 * MINUTE_MS);
+    comes_back(&mut mesh, away, from);
+    mesh.run_for(2 * MINUTE_MS);
+    assert_eq!(taken(&mut mesh, away), bodies(60));
+    mesh.run_for(MINUTE_MS);
+    // All that were there then are started again: it is known from what they kept.
+    for index in [away, holders[0], holders[2]] {
+        mesh.crash(index, true);
+        comes_back(&mut mesh, index, from);
+        mesh.run_for(MINUTE_MS);
+    }
+    assert_eq!(mesh.held(holders[1], away), 60);
+    comes_back(&mut mesh, holders[1], from);
+    mesh.run_for(MINUTE_MS);
+    for &holder in &holders {
+        assert_eq!(mesh.held(holder, away), 0, "holder {holder}");
+    }
+    let mail = mesh.mail_of(away);
+    assert!(
+        mail.waiting.is_empty() && mail.counters.lost.is_empty(),
+        "{mail:?}"
+    );
 }

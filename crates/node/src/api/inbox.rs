@@ -9,16 +9,18 @@ use overlane_core::TransactionDigest;
 use overlane_core::replay::CUSTODY_CAPACITY;
 use overlane_core::transaction::{Data, Message};
 use serde::{Deserialize, Serialize};
+use tokio::time::{Instant, sleep_until};
 use utoipa::ToSchema;
 
 use super::error::ApiError;
 use super::openapi::Refused;
 use super::report;
-use super::server::{Answer, Asked, Shared};
+use super::server::{Answer, Asked, Daemon, Shared};
 use super::types::{Refusal, TakenMessage};
 use crate::inbox::{
-    Arrived, HeldElsewhere, Holdings, InboxError, MailCounters, MailStatus, WaitingMail,
+    Arrived, HeldElsewhere, Holdings, InboxError, MailCounters, MailEvent, MailStatus, WaitingMail,
 };
+use crate::{Delivery, Event};
 
 /// How long a probe waits for what it left.
 const PROBE_WITHIN: Duration = Duration::from_secs(20);
@@ -46,6 +48,9 @@ pub struct InboxReport {
     pub sending: usize,
     /// Mails of this node's that others hold.
     pub held: Vec<HeldReport>,
+    /// Mails of this node's that others held, and what became of them, for a day; the latest first.
+    #[serde(default)]
+    pub ended: Vec<EndedReport>,
     /// Inboxes that this node holds for others, with what is in them.
     pub inboxes: Vec<HeldInboxReport>,
 }
@@ -102,6 +107,21 @@ pub struct HeldReport {
     pub by: Vec<HoldReport>,
 }
 
+/// What became of a mail of this node's that others held.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct EndedReport {
+    /// Its digest.
+    pub digest: String,
+    /// Whom it was for.
+    pub destination: String,
+    /// `taken`, `expired` or `evicted`.
+    pub outcome: String,
+    /// The holder that says so.
+    pub by: String,
+    /// When that was by its clock, in Unix milliseconds.
+    pub at_ms: u64,
+}
+
 /// Who holds a mail, and until when.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct HoldReport {
@@ -127,6 +147,9 @@ pub struct TakeMailRequest {
     /// Its digest; the one that came first if none is named.
     #[serde(default)]
     pub digest: Option<String>,
+    /// How long to wait for it, if it does not wait here yet.
+    #[serde(default)]
+    pub wait_ms: u64,
 }
 
 /// What came of a probe.
@@ -181,9 +204,9 @@ pub(super) async fn take(
     State(daemon): Shared,
     asked: Asked<TakeMailRequest>,
 ) -> Answer<TakenMessage> {
-    let Json(TakeMailRequest { digest }) = asked?;
+    let Json(TakeMailRequest { digest, wait_ms }) = asked?;
     let digest = digest.map(|text| parse_digest(&text)).transpose()?;
-    let delivery = daemon.node.take_mail(digest).await?;
+    let delivery = take_within(&daemon, digest, Duration::from_millis(wait_ms)).await?;
     // What does not open is shown as it came: it was taken all the same.
     let opened = daemon.node.open_mail(&delivery).ok();
     let mut taken = report::message(&delivery);
@@ -194,6 +217,42 @@ pub(super) async fn take(
         taken.sealed = true;
     }
     Ok(Json(taken))
+}
+
+/// Takes a mail, and waits for one to come if that is asked for and the node goes on.
+async fn take_within(
+    daemon: &Daemon,
+    digest: Option<TransactionDigest>,
+    within: Duration,
+) -> Result<Delivery, InboxError> {
+    // Before it is looked whether there is one, so that none comes unseen in between.
+    let mut events = daemon.node.events();
+    let mut stopping = daemon.stopping.clone();
+    let until = Instant::now().checked_add(within);
+    loop {
+        let taken = daemon.node.take_mail(digest).await;
+        let nothing = matches!(
+            taken,
+            Err(InboxError::Empty | InboxError::NotWaiting { .. })
+        );
+        let Some(until) = until.filter(|_| nothing) else {
+            return taken;
+        };
+        let came = async {
+            // One that was missed may have been this.
+            while matches!(events.recv().await, Ok(ref event) if !is_come(event)) {}
+        };
+        tokio::select! {
+            () = came => {}
+            () = sleep_until(until) => return taken,
+            _ = stopping.wait_for(|stopping| *stopping) => return taken,
+        }
+    }
+}
+
+/// Whether this says that a mail waits.
+fn is_come(event: &Event) -> bool {
+    matches!(event, Event::Mail(MailEvent::Waits { .. }))
 }
 
 /// Leaves a sealed item with each holder, and takes it again.
@@ -291,6 +350,7 @@ impl From<&MailStatus> for InboxReport {
             holders: mail.holders.iter().map(holder).collect(),
             sending: mail.sending,
             held: mail.held.iter().map(held).collect(),
+            ended: ended(mail),
             inboxes: inboxes.collect(),
         }
     }
@@ -317,4 +377,20 @@ fn held(mail: &HeldElsewhere) -> HeldReport {
         destination: mail.destination.to_string(),
         by: by.collect(),
     }
+}
+
+fn ended(mail: &MailStatus) -> Vec<EndedReport> {
+    let ended = mail.ended.iter().filter_map(|mail| {
+        let end = mail.end?;
+        Some(EndedReport {
+            digest: mail.digest.to_string(),
+            destination: mail.destination.to_string(),
+            outcome: end.kind.word().to_owned(),
+            by: end.by.to_string(),
+            at_ms: end.at_ms,
+        })
+    });
+    let mut ended: Vec<EndedReport> = ended.collect();
+    ended.sort_by_key(|it| std::cmp::Reverse(it.at_ms));
+    ended
 }

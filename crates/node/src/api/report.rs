@@ -364,6 +364,13 @@ fn mail_event(event: &MailEvent) -> EventLine {
             outcome: kind.word().to_owned(),
             by: by.to_string(),
         },
+        MailEvent::Holds { owner, mails } => EventLine::MailHolds {
+            owner: owner.to_string(),
+            mails: *mails,
+        },
+        MailEvent::Holders(holders) => EventLine::MailHolders {
+            holders: holders.iter().map(Did::to_string).collect(),
+        },
     }
 }
 

@@ -565,6 +565,18 @@ pub enum EventLine {
         /// The holder that says so.
         by: String,
     },
+    /// What this node holds for another account changed.
+    MailHolds {
+        /// Whose mail it is.
+        owner: String,
+        /// How many there are now.
+        mails: u64,
+    },
+    /// Other nodes hold this node's mail now while it is away.
+    MailHolders {
+        /// Them, by the ring.
+        holders: Vec<String>,
+    },
     /// The replay store failed: nothing is sent or admitted until the node is restarted.
     StoreFailed {
         /// Why, as a code.
@@ -595,6 +607,8 @@ impl EventLine {
             Self::MailWaits { .. } => "mail_waits",
             Self::MailLost { .. } => "mail_lost",
             Self::MailEnded { .. } => "mail_ended",
+            Self::MailHolds { .. } => "mail_holds",
+            Self::MailHolders { .. } => "mail_holders",
             Self::Missed { .. } => "missed",
         }
     }

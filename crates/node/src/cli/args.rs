@@ -506,8 +506,9 @@ pub(super) enum Inbox {
     },
     /// Take a mail: it is shown, and those who hold it let go of it
     ///
-    /// The one that came first, unless a digest is named. Exit code 1 if none waits.
-    #[command(after_help = "Example: overlane inbox take --all --json")]
+    /// The one that came first, unless a digest is named. Exit code 1 if none waits, or fewer than were
+    /// asked for.
+    #[command(after_help = "Example: overlane inbox take --count 10 --wait 60 --json")]
     Take {
         /// Which one, by its digest
         #[arg(conflicts_with = "all")]
@@ -515,6 +516,12 @@ pub(super) enum Inbox {
         /// All that wait, also those that come into custody meanwhile
         #[arg(long)]
         all: bool,
+        /// So many, one after another
+        #[arg(long, value_name = "N", conflicts_with_all = ["digest", "all"], value_parser = clap::value_parser!(u64).range(1..))]
+        count: Option<u64>,
+        /// Seconds to wait for each, while none waits
+        #[arg(long, value_name = "SECONDS", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=86_400))]
+        wait: u32,
     },
     /// Leave a sealed item with each node that holds mail for this one, and take it again
     ///

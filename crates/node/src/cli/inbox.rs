@@ -22,7 +22,19 @@ const EMPTY: &str = "inbox/empty";
 pub(super) fn inbox(home: &Home, asked: &Inbox, output: &Output) -> Result<Done, Failure> {
     match asked {
         Inbox::List { fetch } => list(home, *fetch, output),
-        Inbox::Take { digest, all } => take(home, digest.as_deref(), *all, output),
+        Inbox::Take {
+            digest,
+            all,
+            count,
+            wait,
+        } => {
+            let asked = TakeMailRequest {
+                digest: digest.clone(),
+                wait_ms: u64::from(*wait) * 1_000,
+            };
+            let most = if *all { None } else { Some(count.unwrap_or(1)) };
+            take(home, &asked, most, output)
+        }
         Inbox::Probe => probe(home, output),
     }
 }
@@ -96,36 +108,45 @@ fn in_words(report: &InboxReport, overlane: &str) -> String {
             until.map_or_else(String::new, time)
         ));
     }
+    for mail in &report.ended {
+        let (destination, digest, outcome) = (&mail.destination, &mail.digest, &mail.outcome);
+        let (by, at) = (&mail.by, time(mail.at_ms));
+        lines.push(format!(
+            "{outcome} by {destination}: {digest}, says {by}, at {at}"
+        ));
+    }
     for inbox in &report.inboxes {
         lines.push(format!("holds {} mails for {}", inbox.mails, inbox.owner));
     }
     lines.join("\n")
 }
 
-fn take(home: &Home, digest: Option<&str>, all: bool, output: &Output) -> Result<Done, Failure> {
-    let asked = TakeMailRequest {
-        digest: digest.map(str::to_owned),
-    };
+/// Takes so many, or all that wait.
+fn take(
+    home: &Home,
+    asked: &TakeMailRequest,
+    most: Option<u64>,
+    output: &Output,
+) -> Result<Done, Failure> {
     let mut taken = 0_u64;
-    loop {
-        match call::<TakenMessage>(home, "/v1/inbox/take", &asked) {
+    while most.is_none_or(|most| taken < most) {
+        match call::<TakenMessage>(home, "/v1/inbox/take", asked) {
             Ok(message) => {
                 taken += 1;
                 output.answer(&message, shown)?;
             }
-            // Nothing is left: that is the end of all, and the answer no to one.
+            // Nothing is left: that is the end of all, and the answer no to who wants more.
             Err(failure) if failure.code() == EMPTY => {
                 if taken == 0 && !output.json {
                     output.line("no mail waits")?;
                 }
-                return Ok(if taken > 0 { Done::Yes } else { Done::No });
+                let enough = most.is_none() && taken > 0;
+                return Ok(if enough { Done::Yes } else { Done::No });
             }
             Err(failure) => return Err(failure),
         }
-        if !all {
-            return Ok(Done::Yes);
-        }
     }
+    Ok(Done::Yes)
 }
 
 fn shown(message: &TakenMessage) -> String {

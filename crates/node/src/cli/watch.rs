@@ -219,6 +219,11 @@ fn event_in_words(event: &EventLine) -> Option<String> {
             outcome,
             by,
         } => format!("-- mail {digest} for {destination} was {outcome}, says {by}"),
+        EventLine::MailHolds { owner, mails } => format!("-- holds {mails} mails for {owner}"),
+        EventLine::MailHolders { holders } => match holders.as_slice() {
+            [] => "-- nobody holds mail for this node".to_owned(),
+            holders => format!("-- mail for this node is held by {}", holders.join(", ")),
+        },
         EventLine::Unreachable {
             stream,
             sequence,

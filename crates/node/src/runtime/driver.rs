@@ -282,9 +282,12 @@ impl Driver {
         while let Ok(taken) = inbox.taken.try_recv() {
             self.handle_taken(&taken);
         }
-        // So is what was sent before.
+        // So is what was sent before, and what the store of mail said.
         while let Ok(posted) = inbox.posted.try_recv() {
             self.handle_posted(posted);
+        }
+        while let Ok(told) = inbox.told.try_recv() {
+            self.peer.handle_kept(told, self.clock.now());
         }
         let closing = match command {
             Some(Command::Shutdown(reply)) => Closing::begin(Some(reply)),

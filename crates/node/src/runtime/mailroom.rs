@@ -89,7 +89,9 @@ impl MailThread {
             let open = || (store.0)(whose);
             match catch_unwind(AssertUnwindSafe(open)).unwrap_or_else(|_| Err(stopped())) {
                 Ok(mut keeper) => {
-                    if opening.send(Ok(())).is_ok() {
+                    // What is held is known before anybody can ask for it.
+                    let known = told.send(keeper.flush(whose.now_ms));
+                    if known.is_ok() && opening.send(Ok(())).is_ok() {
                         serve(&mut *keeper, &inbox, &told);
                     }
                 }

@@ -46,6 +46,10 @@ pub const DRAIN_IDLE_MS: u64 = 15_000;
 /// Digests that the owner of an inbox remembers as removed and not yet heard by all its holders.
 pub const REMOVING_MAX: usize = 1_024;
 
+/// Digests of taken mail that its owner remembers, so that a holder that comes back with it lets go of it
+/// too; the one that was taken first is forgotten.
+pub const TAKEN_KEPT: usize = 4_096;
+
 /// The most bytes of an inbox's own frame.
 pub const FRAME_MAX_BYTES: usize = 16 * 1024;
 

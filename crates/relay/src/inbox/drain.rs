@@ -2,9 +2,10 @@
 //!
 //! A mail goes: **fetched** (it verified as of its hold instant) → **in hand** (it is in custody,
 //! durably) → **taken** (its application took it, durably) → removed at every holder. Each step is
-//! told here by who did it; nothing goes on by itself, and no holder's silence is a step.
+//! told here by who did it; nothing goes on by itself, and no holder's silence is a step. What was taken is
+//! remembered, so that a holder that was away, and comes back with it, is told to let go of it too.
 
-use super::bounds::{DRAIN_IDLE_MS, IN_HAND_MAX, INBOX_MAILS, REMOVING_MAX};
+use super::bounds::{DRAIN_IDLE_MS, IN_HAND_MAX, INBOX_MAILS, REMOVING_MAX, TAKEN_KEPT};
 use super::frame::Frame;
 use crate::log::{EnvelopeId, LogId, Space, Transmit, Turn, mail_id};
 use overlane_core::identity::{Life, Signer, VerifyContext};
@@ -46,6 +47,9 @@ pub struct Drain {
     in_hand: BTreeSet<EnvelopeId>,
     /// Taken, and by whom of the holders that is not heard yet.
     removing: BTreeMap<TransactionDigest, BTreeSet<Did>>,
+    /// Taken, in that order.
+    taken: BTreeSet<TransactionDigest>,
+    taken_order: VecDeque<TransactionDigest>,
     holders: BTreeSet<Did>,
     exchanges: BTreeMap<Did, (Initiator, ItemSet)>,
     due: VecDeque<Transmit>,
@@ -62,6 +66,8 @@ impl Drain {
             log: LogId::inbox(&own),
             in_hand: BTreeSet::new(),
             removing: BTreeMap::new(),
+            taken: BTreeSet::new(),
+            taken_order: VecDeque::new(),
             holders: BTreeSet::new(),
             exchanges: BTreeMap::new(),
             due: VecDeque::new(),
@@ -161,12 +167,30 @@ impl Drain {
     }
 
     /// A mail was taken by its application, durably, or had been before: its holders are told to let
-    /// go of it by the next [`sign_removals`](Self::sign_removals).
-    pub fn handle_taken(&mut self, digest: TransactionDigest) {
+    /// go of it by the next [`sign_removals`](Self::sign_removals). Gives the one that is forgotten for it.
+    pub fn handle_taken(&mut self, digest: TransactionDigest) -> Option<TransactionDigest> {
         self.in_hand.remove(&mail_id(digest));
         if self.removing.len() < REMOVING_MAX {
             self.removing.insert(digest, self.holders.clone());
         }
+        self.remember_taken(digest)
+    }
+
+    /// A mail was taken in an earlier life. Gives the one that is forgotten for it.
+    pub fn remember_taken(&mut self, digest: TransactionDigest) -> Option<TransactionDigest> {
+        if !self.taken.insert(digest) {
+            return None;
+        }
+        self.taken_order.push_back(digest);
+        let over = self.taken_order.len() > TAKEN_KEPT;
+        let forgotten = over.then(|| self.taken_order.pop_front()).flatten()?;
+        self.taken.remove(&forgotten);
+        Some(forgotten)
+    }
+
+    /// Whether this holder is to let go of something.
+    pub fn is_to_let_go(&self, holder: &Did) -> bool {
+        self.removing.values().any(|it| it.contains(holder))
     }
 
     /// Signs what was taken, and sends it to every holder that has not said it let go.
@@ -250,8 +274,10 @@ impl Drain {
                 let id = mail_id(mail.digest());
                 // The seq is not at the top: it is a bit short of it.
                 let _ = initiator.handle_push(set, item(id), now_ms);
-                let known = self.removing.contains_key(&mail.digest());
-                if !known && self.in_hand.insert(id) {
+                let digest = mail.digest();
+                if self.taken.contains(&digest) || self.removing.contains_key(&digest) {
+                    self.let_go_too(from, digest);
+                } else if self.in_hand.insert(id) {
                     self.events.push_back(DrainEvent::Fetched(Box::new(mail)));
                 }
             }
@@ -261,6 +287,13 @@ impl Drain {
                 let error = Box::new(error);
                 self.events.push_back(DrainEvent::Refused { from, error });
             }
+        }
+    }
+
+    /// A holder has what was taken: it is to let go of it as the others did.
+    fn let_go_too(&mut self, holder: Did, digest: TransactionDigest) {
+        if self.removing.len() < REMOVING_MAX || self.removing.contains_key(&digest) {
+            self.removing.entry(digest).or_default().insert(holder);
         }
     }
 

@@ -3,9 +3,10 @@
 use super::bounds::{OUTCOME_LIFE_MS, OUTCOMES_MAX, OUTCOMES_PER_FRAME, OUTCOMES_PER_ORIGIN};
 use super::frame::Frame;
 use super::outcome::{Outcome, OutcomeKind};
-use super::rules::{InboxRefusal, InboxRules, judged};
+use super::rules::{InboxRefusal, InboxRules, claimed_name, judged};
 use crate::log::{
-    EnvelopeId, Event as LogEvent, LogId, LogStore, Logs, LogsError, Peer, Refusal, Transmit,
+    Access, EnvelopeId, Event as LogEvent, Frame as LogFrame, LogId, LogStore, Logs, LogsError,
+    Peer, Refusal, Rules, Transmit,
 };
 use overlane_core::identity::{Signer, Verified, VerifyContext};
 use overlane_core::mail::{HeldMail, HoldProof, MAIL_LIFE_DEFAULT_MS, Mail, Removal};
@@ -110,6 +111,10 @@ pub struct Inboxes<S: LogStore> {
     outcomes: BTreeMap<Did, BTreeMap<TransactionDigest, Outcome>>,
     outcomes_lost: u64,
     hand_offs: BTreeMap<LogId, HandOff>,
+    /// What became of mail since the last transaction: told with the next, should its sender be there.
+    fresh: BTreeMap<Did, Vec<Outcome>>,
+    /// Removals handed to who would bring what they took, since the last transaction.
+    handed: BTreeSet<(Did, TransactionDigest)>,
     /// Leave with the next transaction.
     staged: Vec<Transmit>,
     due: VecDeque<Transmit>,
@@ -150,6 +155,8 @@ impl<S: LogStore> Inboxes<S> {
             outcomes: BTreeMap::new(),
             outcomes_lost: 0,
             hand_offs: BTreeMap::new(),
+            fresh: BTreeMap::new(),
+            handed: BTreeSet::new(),
             staged: Vec::new(),
             due: VecDeque::new(),
             events: VecDeque::new(),
@@ -308,7 +315,14 @@ impl<S: LogStore> Inboxes<S> {
     /// # Errors
     /// As [`Logs::handle_frame`].
     pub fn handle_log_frame(&mut self, peer: Peer, bytes: &[u8], now_ms: u64) -> Result<(), S> {
-        Ok(self.logs.handle_frame(peer, bytes, now_ms)?)
+        self.logs.handle_frame(peer, bytes, now_ms)?;
+        self.hand_removal(peer.account, bytes);
+        Ok(())
+    }
+
+    /// The owner of an inbox, by the name of its log.
+    pub fn owner_of(&mut self, log: &LogId) -> Option<Did> {
+        self.logs.rules().inboxes.get(log).map(|it| it.owner)
     }
 
     /// A frame of this module's own arrived.
@@ -346,9 +360,12 @@ impl<S: LogStore> Inboxes<S> {
             return;
         };
         let outcomes: Vec<Outcome> = outcomes.values().copied().collect();
+        self.tell_outcomes(*account, &outcomes);
+    }
+
+    fn tell_outcomes(&mut self, to: Did, outcomes: &[Outcome]) {
         for some in outcomes.chunks(OUTCOMES_PER_FRAME) {
             let frame = Frame::Outcomes(some.to_vec()).to_bytes();
-            let to = *account;
             self.due.push_back(Transmit { to, frame });
         }
     }
@@ -410,7 +427,11 @@ impl<S: LogStore> Inboxes<S> {
     pub fn flush(&mut self, now_ms: u64) -> Result<(), S> {
         self.stage_outcomes(now_ms);
         self.logs.flush(now_ms)?;
+        self.handed.clear();
         self.due.extend(std::mem::take(&mut self.staged));
+        for (origin, outcomes) in std::mem::take(&mut self.fresh) {
+            self.tell_outcomes(origin, &outcomes);
+        }
         while let Some(event) = self.logs.poll_event() {
             if let LogEvent::Synced { log, with, report } = event {
                 self.handle_synced(log, with, &report, now_ms)?;
@@ -540,6 +561,27 @@ impl<S: LogStore> Inboxes<S> {
         kept.insert(outcome.digest, outcome);
         let key = row(OUTCOME_ROWS, &origin.0, &outcome.digest.0);
         self.logs.put_row(key, Some(to_vec(&outcome)));
+        self.fresh.entry(origin).or_default().push(outcome);
+    }
+
+    /// Another holder that brings what its owner removed had not heard of that: it is told, once for each
+    /// removal and transaction.
+    fn hand_removal(&mut self, by: Did, frame: &[u8]) {
+        let Ok(LogFrame::Send { log, envelope }) = LogFrame::from_bytes(frame) else {
+            return;
+        };
+        if self.logs.rules().access(&log, &by) != Access::Holder {
+            return;
+        }
+        let name = claimed_name(envelope);
+        let Some(removal) = self.logs.rules().removal_of(&log, &name) else {
+            return;
+        };
+        let first = removal.subject().digests().first().copied();
+        let frame = Frame::Remove(Box::new(Removal::clone(removal))).to_bytes();
+        if first.is_some_and(|first| self.handed.insert((by, first))) {
+            self.due.push_back(Transmit { to: by, frame });
+        }
     }
 
     fn expire(&mut self, log: &LogId, now_ms: u64) -> Result<(), S> {

@@ -1,8 +1,10 @@
 //! Three holders, the owner that comes back, and what happens when holders come, go, lie or fall silent.
 
 use crate::support::*;
+use overlane_core::TransactionDigest;
 use overlane_core::mail::MAIL_LIFE_DEFAULT_MS;
-use overlane_relay::inbox::{DrainEvent, Event};
+use overlane_relay::inbox::bounds::TAKEN_KEPT;
+use overlane_relay::inbox::{Drain, DrainEvent, Event};
 
 #[test]
 fn mail_is_copied_along_the_chain_drained_once_and_removed_everywhere() {
@@ -193,4 +195,58 @@ fn mail_an_empty_or_silent_holder_proves_nothing_s12() {
         drained += usize::from(matches!(event, DrainEvent::Drained { .. }));
     }
     assert_eq!(drained, 0, "all told already");
+}
+
+#[test]
+fn mail_that_was_taken_is_not_fetched_again_from_a_holder_that_comes_back_with_it() {
+    let mut world = World::of(&[1, 2, 3]);
+    world.deposit(1, mail(20, 1, T0_MS), 20);
+    world.reconcile(&[1, 2, 3]);
+    world.cut.insert(3);
+    let fetched = world.drain_from(&[1, 2]);
+    world.take(&fetched);
+    // Those that know of it are gone, and the owner began anew.
+    world.cut.clear();
+    world.set_chain(&[3]);
+    world.drain = Drain::new(did(OWNER), at(world.now_ms));
+    assert_eq!(world.drain.remember_taken(fetched[0]), None);
+    assert!(world.drain_from(&[3]).is_empty());
+    assert!(world.drain.is_to_let_go(&did(3)));
+    assert_eq!(world.held(3).len(), 1, "nothing was signed yet");
+    world.take(&[]);
+    assert!(world.held(3).is_empty());
+    assert!(!world.drain.is_to_let_go(&did(3)));
+}
+
+#[test]
+fn mail_a_holder_that_brings_what_was_taken_is_given_the_removal_at_once() {
+    let mut world = World::of(&[1, 2]);
+    for sequence in 0..3 {
+        world.deposit(1, mail(20, sequence, T0_MS), 20);
+    }
+    world.reconcile(&[1, 2]);
+    world.cut.insert(2);
+    let fetched = world.drain_from(&[1]);
+    world.take(&fetched);
+    world.cut.clear();
+    // It begins; the other only answers.
+    let now_ms = world.now_ms;
+    world.at(2).reconcile(did(OWNER), did(1), now_ms).unwrap();
+    world.settle();
+    assert!(world.held(2).is_empty() && world.held(1).is_empty());
+}
+
+#[test]
+fn mail_that_was_taken_is_remembered_within_a_bound() {
+    let mut drain = Drain::new(did(OWNER), at(T0_MS));
+    let digest = |number: usize| {
+        let mut bytes = [0; 32];
+        bytes[..8].copy_from_slice(&number.to_be_bytes());
+        TransactionDigest(bytes)
+    };
+    for number in 0..TAKEN_KEPT {
+        assert_eq!(drain.handle_taken(digest(number)), None);
+    }
+    assert_eq!(drain.remember_taken(digest(0)), None, "it is there");
+    assert_eq!(drain.handle_taken(digest(TAKEN_KEPT)), Some(digest(0)));
 }

@@ -6,7 +6,7 @@ use overlane_core::mail::MAIL_LIFE_DEFAULT_MS;
 use overlane_core::transaction::PROOF_TTL_DEFAULT_MS;
 use overlane_relay::inbox::bounds::{INBOX_MAILS, REMOVALS_KEPT};
 use overlane_relay::inbox::{Frame, OutcomeKind};
-use overlane_relay::log::Peer;
+use overlane_relay::log::{Peer, Transmit};
 
 #[test]
 fn mail_a_receipt_leaves_when_the_mail_is_durable_and_is_the_same_again() {
@@ -84,7 +84,14 @@ fn mail_floods_take_from_themselves_and_what_made_room_is_told() {
     }
     assert_eq!(world.deposit(1, mail(20, 99, T0_MS), 3), "log/share_full");
     assert_eq!(world.held(1).len() as u64, INBOX_MAILS);
-    // Whoever was put out hears of it when it is met, until it says that it heard.
+    // Whoever was put out is told at once, should it be there,
+    let told = |it: &Transmit| match Frame::from_bytes(&it.frame) {
+        Ok(Frame::Outcomes(outcomes)) => outcomes.len() as u64,
+        _ => 0,
+    };
+    let at_once = std::iter::from_fn(|| world.at(1).poll_transmit());
+    assert_eq!(at_once.map(|it| told(&it)).sum::<u64>(), INBOX_MAILS / 2);
+    // and when it is met, until it says that it heard.
     let mut heard = 0;
     for origin in 30..38 {
         for _ in 0..2 {

@@ -8,13 +8,15 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use overlane_core::identity::{Signer, VerifyContext};
-use overlane_core::mail::{HoldProof, Mail};
+use overlane_core::mail::{HoldProof, MAIL_LIFE_MAX_MS, Mail};
 use overlane_core::transaction::Payload;
 use overlane_core::{Coded, Did, Fault, NetworkId, TransactionDigest};
 use overlane_relay::inbox::{
     Drain, DrainEvent, End, Event, Frame, InboxRefusal, Inboxes, InboxesError, Outcome,
 };
-use overlane_relay::log::{Frame as LogFrame, LogId, LogStore, Peer as Bringer};
+use overlane_relay::log::{Frame as LogFrame, LogId, LogStore, LogsError, Peer as Bringer};
+
+use super::book::{Book, Changed, HeldElsewhere};
 
 /// Reconciliations that this node drives at a time, of those that the logs may hold.
 pub const RECONCILED_AT_ONCE: usize = 3;
@@ -30,6 +32,12 @@ pub const OWN_SLOT: u32 = u32::MAX - 1;
 
 /// The slot of what came over a link that is gone.
 pub const GONE_SLOT: u32 = u32::MAX - 2;
+
+/// Rows of this module's own, above those of the inboxes: what was taken, and when.
+const TAKEN_ROWS: u8 = 0x83;
+
+/// Rows of the book: mail of this node's own that others hold.
+const BOOK_ROWS: u8 = 0x84;
 
 /// Something for the keeper to do.
 #[derive(Debug)]
@@ -84,6 +92,17 @@ pub enum Job {
     NotKept(TransactionDigest),
     /// A mail was taken, durably, or had been: its holders let go of it.
     Taken(TransactionDigest),
+    /// These hold a mail of this node's own: its end is owed from now on.
+    Remember {
+        /// Its transaction.
+        digest: TransactionDigest,
+        /// Whom it is for.
+        destination: Did,
+        /// Who holds it, and until when.
+        by: Vec<(Did, u64)>,
+    },
+    /// What a holder said became of a mail that came into the book meanwhile.
+    Outcome(Did, Outcome),
     /// Signs what was taken since, for whoever has not let go of it.
     SignRemovals(Arc<Signer>),
     /// Time for maintenance.
@@ -112,8 +131,14 @@ pub enum Told {
     Refused(Did, TransactionDigest, &'static str),
     /// A holder has mail of this node's own.
     Receipt(Box<HoldProof>),
-    /// What a holder says became of mail of this node's own.
+    /// What a holder says became of mail of this node's own that is not in the book.
     Outcome(Did, Outcome),
+    /// A mail of this node's own that others hold, as the book has it now; none if it is forgotten.
+    Sent(TransactionDigest, Option<Box<HeldElsewhere>>),
+    /// A mail of this node's own is in the book, as was asked.
+    Remembered(TransactionDigest),
+    /// The end of a mail of this node's own is known, as the book has it.
+    Ended(TransactionDigest),
     /// A node says that it holds mail for an account, and that this node should.
     Announced {
         /// The account.
@@ -129,9 +154,13 @@ pub enum Told {
         from: Did,
         /// Whether it gave all that it holds.
         settled: bool,
+        /// Whether it is to let go of something that was taken.
+        lets_go: bool,
     },
     /// What is held here for others.
     Held(Holdings),
+    /// So many mails are held here for this account now.
+    Holds(Did, u64),
     /// So many messages that held a place are dealt with.
     Done(usize),
     /// The store failed: nothing is held and nothing fetched until the node starts again.
@@ -167,9 +196,12 @@ pub struct Keeper<S: LogStore> {
     /// What is to be reconciled, and with whom.
     waiting: VecDeque<(Did, Did)>,
     under_way: BTreeSet<(Did, Did)>,
+    book: Book,
     told: Vec<Told>,
     places: usize,
     tells_holdings: bool,
+    /// Whose inboxes changed since that was told.
+    touched: BTreeSet<Did>,
     bad_frames: u64,
     maintained: u64,
     failed: bool,
@@ -192,16 +224,26 @@ impl<S: LogStore> Keeper<S> {
     ) -> Result<Self, InboxesError<S::Error>> {
         let mut inboxes = Inboxes::open(store, network, own, now_ms)?;
         inboxes.set_mails_max(mails_max);
+        let mut drain = Drain::new(own, VerifyContext { network, now_ms });
+        for forgotten in read_taken(&mut inboxes, &mut drain, now_ms)? {
+            inboxes.logs().put_row(forgotten, None);
+        }
+        let book = read_book(&mut inboxes)?;
+        let told = book
+            .all()
+            .map(|mail| Told::Sent(mail.digest, Some(Box::new(mail))));
         Ok(Self {
             own,
             network,
+            told: told.collect(),
+            book,
             inboxes,
-            drain: Drain::new(own, VerifyContext { network, now_ms }),
+            drain,
             waiting: VecDeque::new(),
             under_way: BTreeSet::new(),
-            told: Vec::new(),
             places: 0,
             tells_holdings: true,
+            touched: BTreeSet::new(),
             bad_frames: 0,
             maintained: 0,
             failed: false,
@@ -283,7 +325,26 @@ impl<S: LogStore> Keeper<S> {
                 }
             }
             Job::NotKept(digest) => self.drain.handle_not_kept(digest),
-            Job::Taken(digest) => self.drain.handle_taken(digest),
+            Job::Taken(digest) => {
+                let row = Some(now_ms.to_be_bytes().to_vec());
+                self.inboxes.logs().put_row(key(TAKEN_ROWS, digest), row);
+                if let Some(forgotten) = self.drain.handle_taken(digest) {
+                    self.inboxes
+                        .logs()
+                        .put_row(key(TAKEN_ROWS, forgotten), None);
+                }
+            }
+            Job::Remember {
+                digest,
+                destination,
+                by,
+            } => {
+                for changed in self.book.hold(digest, destination, &by) {
+                    self.write(changed);
+                }
+                self.told.push(Told::Remembered(digest));
+            }
+            Job::Outcome(by, outcome) => self.end(by, outcome),
             Job::SignRemovals(signer) => self.drain.sign_removals(&signer, now_ms),
             Job::Maintain => {
                 self.maintained = self.maintained.wrapping_add(1);
@@ -292,6 +353,9 @@ impl<S: LogStore> Keeper<S> {
                 }
                 self.inboxes.maintain(now_ms)?;
                 self.drain.handle_timeout(now_ms);
+                for changed in self.book.maintain(now_ms) {
+                    self.write(changed);
+                }
                 let logs = self.inboxes.logs();
                 self.under_way
                     .retain(|(owner, with)| logs.is_syncing(&LogId::inbox(owner), with));
@@ -319,6 +383,7 @@ impl<S: LogStore> Keeper<S> {
         };
         let brings_its_own = payload.origin() == by.account;
         let (origin, digest) = (payload.origin(), payload.digest());
+        self.touched.insert(payload.stream().destination);
         match self.inboxes.handle_deposit(payload, by, signer, now_ms) {
             Err(error) if error.fault() != Fault::StoreFailedClosed => {
                 // Who brings another's mail has that one bothered by nothing.
@@ -338,6 +403,9 @@ impl<S: LogStore> Keeper<S> {
             self.drain.handle_log_frame(by.account, frame, now_ms);
             return Ok(());
         }
+        if let Some(owner) = log.ok().and_then(|log| self.inboxes.owner_of(&log)) {
+            self.touched.insert(owner);
+        }
         self.inboxes.handle_log_frame(by, frame, now_ms)
     }
 
@@ -356,6 +424,9 @@ impl<S: LogStore> Keeper<S> {
                 return Ok(());
             }
             done => done?,
+        }
+        if let Ok(Frame::Remove(removal)) = Frame::from_bytes(frame) {
+            self.touched.insert(removal.signer());
         }
         // Told now, while it is known who said it; nothing of it is this store's.
         while let Some(event) = self.inboxes.poll_event() {
@@ -425,7 +496,12 @@ impl<S: LogStore> Keeper<S> {
                         Some(End::Refused { code }) => code == "log/not_here",
                         _ => false,
                     };
-                    Some(Told::Drained { from, settled })
+                    let lets_go = self.drain.is_to_let_go(&from);
+                    Some(Told::Drained {
+                        from,
+                        settled,
+                        lets_go,
+                    })
                 }
                 DrainEvent::Refused { .. } => {
                     self.bad_frames += 1;
@@ -436,6 +512,13 @@ impl<S: LogStore> Keeper<S> {
         if std::mem::take(&mut self.tells_holdings) {
             let holdings = self.holdings()?;
             self.told.push(Told::Held(holdings));
+            self.touched.clear();
+        }
+        for owner in std::mem::take(&mut self.touched) {
+            if self.inboxes.knows(&owner) {
+                let mails = self.inboxes.held(&owner)?;
+                self.told.push(Told::Holds(owner, mails));
+            }
         }
         Ok(())
     }
@@ -466,15 +549,47 @@ impl<S: LogStore> Keeper<S> {
     fn tell(&mut self, by: Option<Did>, event: Event) {
         match event {
             Event::Announced { owner, by } => self.told.push(Told::Announced { owner, by }),
-            Event::Receipt(proof) => self.told.push(Told::Receipt(proof)),
+            Event::Receipt(proof) => {
+                let (digest, by, until_ms) = (proof.digest(), proof.signer(), proof.until_ms());
+                match self.book.hold_too(digest, by, until_ms) {
+                    Some(changed) => self.write(changed),
+                    None => self.told.push(Told::Receipt(proof)),
+                }
+            }
             Event::Outcome(outcome) => {
-                self.told.extend(by.map(|by| Told::Outcome(by, outcome)));
+                if let Some(by) = by {
+                    self.end(by, outcome);
+                }
             }
             Event::Reconciled { owner, with, .. } => {
                 self.under_way.remove(&(owner, with));
                 self.tells_holdings = true;
             }
             Event::HandedOn { .. } => self.tells_holdings = true,
+        }
+    }
+
+    /// A holder's word on the end of a mail. It is answered after the next transaction, as it was said.
+    fn end(&mut self, by: Did, outcome: Outcome) {
+        match self.book.end(by, &outcome) {
+            Ok(Some(changed)) => self.write(changed),
+            Ok(None) => {}
+            Err(()) => self.told.push(Told::Outcome(by, outcome)),
+        }
+    }
+
+    /// Writes a change of the book with the next transaction, and tells it after that.
+    fn write(&mut self, changed: Changed) {
+        let Changed {
+            digest,
+            row,
+            mail,
+            ended,
+        } = changed;
+        self.inboxes.logs().put_row(key(BOOK_ROWS, digest), row);
+        self.told.push(Told::Sent(digest, mail.map(Box::new)));
+        if ended {
+            self.told.push(Told::Ended(digest));
         }
     }
 
@@ -510,4 +625,49 @@ impl<S: LogStore> Keeper<S> {
             self.bad_frames += 1;
         }
     }
+}
+
+/// What was taken in earlier lives, for the drain to remember; the rows of what is over.
+fn read_taken<S: LogStore>(
+    inboxes: &mut Inboxes<S>,
+    drain: &mut Drain,
+    now_ms: u64,
+) -> Result<Vec<Vec<u8>>, InboxesError<S::Error>> {
+    let rows = inboxes.logs().store().rows(&[TAKEN_ROWS]);
+    let rows = rows.map_err(LogsError::Store)?;
+    let mut over = Vec::new();
+    let mut taken = BTreeSet::new();
+    for (name, value) in rows {
+        let at_ms = value.as_slice().try_into().map(u64::from_be_bytes).ok();
+        let fresh = at_ms.filter(|at_ms| at_ms.saturating_add(MAIL_LIFE_MAX_MS) >= now_ms);
+        match (digest_of(&name), fresh) {
+            (Some(digest), Some(at_ms)) => drop(taken.insert((at_ms, digest))),
+            _ => over.push(name),
+        }
+    }
+    let forgotten = taken
+        .into_iter()
+        .filter_map(|it| drain.remember_taken(it.1));
+    over.extend(forgotten.map(|digest| key(TAKEN_ROWS, digest)));
+    Ok(over)
+}
+
+fn read_book<S: LogStore>(inboxes: &mut Inboxes<S>) -> Result<Book, InboxesError<S::Error>> {
+    let rows = inboxes.logs().store().rows(&[BOOK_ROWS]);
+    let mut book = Book::default();
+    for (name, row) in rows.map_err(LogsError::Store)? {
+        if !digest_of(&name).is_some_and(|digest| book.read(digest, &row)) {
+            inboxes.logs().put_row(name, None);
+        }
+    }
+    Ok(book)
+}
+
+fn key(kind: u8, digest: TransactionDigest) -> Vec<u8> {
+    std::iter::once(kind).chain(digest.0).collect()
+}
+
+fn digest_of(name: &[u8]) -> Option<TransactionDigest> {
+    let digest = name.get(1..)?.try_into().ok()?;
+    Some(TransactionDigest(digest))
 }

@@ -1,6 +1,7 @@
 //! Mail: messages for those who are away.
 //!
-//! - The sender's side (`sender`): a message is delivered, or held by the chain of its destination.
+//! - The sender's side (`sender`, `book`): a message is delivered, or held by the chain of its destination, and
+//!   what becomes of it there is told.
 //! - The holders' side (`keeper`, `chains`): what is held for others, by whom the ring names.
 //! - The owner's side (`owner`): what holders have for this node, until its application takes it.
 //!
@@ -10,6 +11,7 @@
 //! application's side until it is dealt with, so that a node that says more than this one's disk takes is
 //! held back as by a slow application. Source: protocol decision 8, seed 1 (relay inbox), refs.md 6.1.
 
+mod book;
 mod chains;
 mod keeper;
 mod out;
@@ -26,12 +28,15 @@ use overlane_core::{Coded, Did, TransactionDigest};
 use overlane_relay::log::Peer as Bringer;
 
 use super::lanes::InboundLane;
-use super::{Delivery, Effect as PeerEffect, Peer};
+use super::{Delivery, Effect as PeerEffect, Event, Peer};
 use chains::{Chains, Deposit};
 use out::Out;
 use owner::Owner;
 use sender::Sender;
 
+pub use book::{
+    ASKED_AFTER_MS, ENDED_KEPT_MS, HELD_BY_MAX, HELD_ELSEWHERE_MAX, HeldElsewhere, MailEnd,
+};
 pub use chains::{
     ANNOUNCED_MAX, CHAIN_FRESH_MS, CHAINS_KNOWN_MAX, DEPOSITS_WAITING_MAX, LOOKUPS_AT_ONCE,
     LOOKUPS_WAITING_MAX,
@@ -43,11 +48,9 @@ pub use keeper::{
 pub use out::{SAYING_ALL_MAX_BYTES, SAYING_AT_ONCE, SAYING_MAX_BYTES};
 pub use owner::{FETCHED_MAX, FETCHED_MAX_BYTES, GATHER_MS, SIGN_AFTER_MS};
 pub use sender::{
-    DELIVERED_WITHIN_MS, DEPOSITS_MAX, HELD_ELSEWHERE_MAX, HELD_WITHIN_MS, SENDING_MAX,
+    DELIVERED_WITHIN_MS, DEPOSITS_MAX, HELD_TOO_WITHIN_MS, HELD_WITHIN_MS, SENDING_MAX,
 };
-pub use types::{
-    Arrived, Effect, HeldElsewhere, InboxError, MailEvent, MailStatus, TakeId, WaitingMail,
-};
+pub use types::{Arrived, Effect, InboxError, MailEvent, MailStatus, TakeId, WaitingMail};
 pub use wire::{INBOX_NAMESPACE, Said};
 
 /// Between two maintenances, in milliseconds.
@@ -188,6 +191,7 @@ impl Peer {
         let mail = &self.mail;
         let mut counters = mail.counters.clone();
         counters.unsaid = mail.out.dropped;
+        let (held, ended) = mail.sender.held();
         MailStatus {
             has_store: mail.open,
             failure: mail.failure.clone(),
@@ -198,7 +202,8 @@ impl Peer {
             holders: mail.owner.holders.clone(),
             drained: mail.owner.drained.iter().copied().collect(),
             sending: mail.sender.sending(),
-            held: mail.sender.held(),
+            held,
+            ended,
             holdings: mail.holdings.clone(),
             counters,
         }
@@ -252,14 +257,32 @@ impl Peer {
                 self.say_of_mail(to, &said, now);
             }
             Told::Receipt(proof) => self.handle_receipt(*proof, now),
-            Told::Outcome(by, outcome) => self.handle_outcome(by, outcome),
+            Told::Outcome(by, outcome) => self.handle_outcome(by, outcome, now),
+            Told::Sent(digest, mail) => self.note_held(digest, mail.map(|mail| *mail)),
+            Told::Remembered(digest) => self.handle_remembered(digest),
+            Told::Ended(digest) => self.handle_ended(digest),
             Told::Announced { owner, by } if owner == self.did => {
                 self.handle_announced_own(by, now);
             }
             Told::Announced { owner, by } => self.handle_announced(owner, by, now),
             Told::Fetched(mail) => self.handle_fetched(mail, now),
-            Told::Drained { from, settled } => self.handle_drained(from, settled, now),
-            Told::Held(holdings) => self.mail.holdings = holdings,
+            Told::Drained {
+                from,
+                settled,
+                lets_go,
+            } => {
+                self.handle_drained(from, settled, now);
+                if lets_go {
+                    self.sign_removals_soon(now);
+                }
+            }
+            Told::Held(holdings) => {
+                for (&owner, &mails) in &holdings.inboxes {
+                    self.note_holds(owner, mails);
+                }
+                self.mail.holdings = holdings;
+            }
+            Told::Holds(owner, mails) => self.note_holds(owner, mails),
             Told::Done(places) => {
                 for _ in 0..places {
                     if let Some(lane) = self.mail.places.pop_front() {
@@ -270,7 +293,16 @@ impl Peer {
             Told::Failed(cause) => {
                 tracing::error!(cause, "the store of mail failed; start the node again");
                 self.mail.failure = Some(cause);
+                self.book_failed();
             }
+        }
+    }
+
+    /// So many mails are held here for another account.
+    fn note_holds(&mut self, owner: Did, mails: u64) {
+        let before = self.mail.holdings.inboxes.insert(owner, mails);
+        if before.unwrap_or_default() != mails {
+            self.tell(Event::Mail(MailEvent::Holds { owner, mails }));
         }
     }
 
@@ -400,13 +432,7 @@ impl Peer {
             self.look_up_held(false);
             self.fetch_mail(now);
             self.sign_removals(now);
-            for holder in self.mail.sender.holders(now.wall_ms) {
-                if holder == self.did {
-                    self.keep(Job::Met(holder), false, now);
-                } else {
-                    self.say_of_mail(holder, &Said::Here, now);
-                }
-            }
+            self.ask_what_became(now);
         }
     }
 

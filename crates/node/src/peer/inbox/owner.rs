@@ -178,6 +178,11 @@ impl Peer {
     /// Holders may let go of a mail.
     fn release_mail(&mut self, digest: TransactionDigest, now: Now) {
         self.keep(Job::Taken(digest), false, now);
+        self.sign_removals_soon(now);
+    }
+
+    /// What was taken is signed with what is taken in the next moment.
+    pub(super) fn sign_removals_soon(&mut self, now: Now) {
         let at_ms = now.steady_ms.saturating_add(SIGN_AFTER_MS);
         self.mail.owner.sign_at_ms.get_or_insert(at_ms);
     }
@@ -194,8 +199,10 @@ impl Peer {
         let owner = &mut self.mail.owner;
         owner.drained.retain(|it| holders.contains(it));
         owner.holders.clone_from(&holders);
+        self.tell(Event::Mail(MailEvent::Holders(holders.clone())));
         self.keep(Job::Holders(holders), false, now);
         self.fetch_mail(now);
+        self.ask_what_became(now);
         true
     }
 

@@ -2,7 +2,8 @@
 //!
 //! Whether it arrived, its destination says itself once it is durable there (`Ask`, `Have`). Where it says
 //! nothing in time, or a node on the way reports that nothing leads there, the very transaction is given
-//! to the chain. So it is admitted once however it comes, and nobody is taken for away for good.
+//! to the chain. So it is admitted once however it comes, and nobody is taken for away for good. That a message
+//! is held is told when the book has it, durably.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,22 +15,22 @@ use overlane_core::{Coded, Did, TransactionDigest};
 use overlane_relay::inbox::{Outcome, OutcomeKind};
 
 use super::super::{Effect as PeerEffect, Event, Outgoing, Peer, Receipt, SendError, SendId};
+use super::book::HeldElsewhere;
 use super::keeper::Job;
-use super::types::{Arrived, Effect, HeldElsewhere, InboxError, MailEvent};
+use super::types::{Arrived, Effect, InboxError, MailEvent};
 use super::wire::Said;
 
 /// Messages that wait to be delivered or held, at most.
 pub const SENDING_MAX: usize = 1_024;
-
-/// Mails of this node's own that others hold, remembered for what becomes of them; the one whose end
-/// comes first is forgotten.
-pub const HELD_ELSEWHERE_MAX: usize = 4_096;
 
 /// How long a destination has to say that it admitted a message, in milliseconds.
 pub const DELIVERED_WITHIN_MS: u64 = 5_000;
 
 /// How long holders have to give their receipts, in milliseconds.
 pub const HELD_WITHIN_MS: u64 = 10_000;
+
+/// How long the other holders have for theirs once one has given its receipt, in milliseconds.
+pub const HELD_TOO_WITHIN_MS: u64 = 2_000;
 
 /// How often a message is given to the chain, as the ring names it by then.
 pub const DEPOSITS_MAX: u8 = 3;
@@ -40,7 +41,10 @@ pub(super) struct Sender {
     /// Sends whose results decide what is next.
     asked: BTreeSet<SendId>,
     sending: BTreeMap<TransactionDigest, Sending>,
-    held: BTreeMap<TransactionDigest, HeldMail>,
+    /// Held, and on their way into the book.
+    remembering: BTreeMap<TransactionDigest, (SendId, Did, Vec<HoldProof>)>,
+    /// As the book has it.
+    held: BTreeMap<TransactionDigest, HeldElsewhere>,
 }
 
 #[derive(Debug)]
@@ -66,38 +70,25 @@ enum State {
     },
 }
 
-#[derive(Debug)]
-struct HeldMail {
-    destination: Did,
-    by: BTreeMap<Did, u64>,
-    ended: BTreeMap<Did, OutcomeKind>,
-}
-
 impl Sender {
     pub(super) fn sending(&self) -> usize {
-        self.asked.len() + self.sending.len()
+        self.asked.len() + self.sending.len() + self.remembering.len()
     }
 
     pub(super) fn due_ms(&self) -> Option<u64> {
         self.sending.values().map(|it| it.due_ms).min()
     }
 
-    pub(super) fn held(&self) -> Vec<HeldElsewhere> {
-        let held = self.held.iter().map(|(&digest, it)| HeldElsewhere {
-            digest,
-            destination: it.destination,
-            by: it.by.clone(),
-        });
-        held.collect()
+    /// Mail that others hold: what has not ended, and what has.
+    pub(super) fn held(&self) -> (Vec<HeldElsewhere>, Vec<HeldElsewhere>) {
+        let held = self.held.values().cloned();
+        held.partition(|it| it.end.is_none())
     }
 
     /// Those that hold mail of this node's whose end is not known.
-    pub(super) fn holders(&self, wall_ms: u64) -> BTreeSet<Did> {
-        let open = self.held.values().flat_map(|it| {
-            let open = it.by.iter().filter(|(by, _)| !it.ended.contains_key(by));
-            open.filter(|(_, until_ms)| **until_ms >= wall_ms)
-        });
-        open.map(|(&by, _)| by).collect()
+    pub(super) fn holders(&self) -> BTreeSet<Did> {
+        let open = self.held.values().filter(|it| it.end.is_none());
+        open.flat_map(|it| it.by.keys().copied()).collect()
     }
 }
 
@@ -199,7 +190,6 @@ impl Peer {
                 None => {}
             }
         }
-        self.forget_ended(now.wall_ms);
     }
 
     /// The ring is asked who would hold a message, if it can be held.
@@ -286,8 +276,14 @@ impl Peer {
         let (digest, by) = (proof.digest(), proof.signer());
         let Some(sending) = self.mail.sender.sending.get_mut(&digest) else {
             // One that came late is one more that holds it.
-            if let Some(held) = self.mail.sender.held.get_mut(&digest) {
-                held.by.insert(by, proof.until_ms());
+            if let Some((_, destination, _)) = self.mail.sender.remembering.get(&digest) {
+                let (destination, by) = (*destination, vec![(by, proof.until_ms())]);
+                let job = Job::Remember {
+                    digest,
+                    destination,
+                    by,
+                };
+                self.keep(job, false, now);
             }
             return;
         };
@@ -295,6 +291,8 @@ impl Peer {
             && to.remove(&by)
         {
             receipts.push(proof);
+            let due_ms = now.steady_ms.saturating_add(HELD_TOO_WITHIN_MS);
+            sending.due_ms = sending.due_ms.min(due_ms);
             if to.is_empty() {
                 self.end_giving(digest, now);
             }
@@ -375,67 +373,91 @@ impl Peer {
             return self.arrived(id, Err(refused));
         }
         self.mail.counters.held += 1;
-        self.remember_held(destination, digest, &receipts);
-        self.arrived(id, Ok(Arrived::Held(receipts)));
-    }
-
-    fn remember_held(
-        &mut self,
-        destination: Did,
-        digest: TransactionDigest,
-        receipts: &[HoldProof],
-    ) {
-        let held = &mut self.mail.sender.held;
-        if held.len() >= HELD_ELSEWHERE_MAX {
-            let end = |it: &HeldMail| it.by.values().copied().max();
-            let first = held.iter().min_by_key(|it| end(it.1)).map(|it| *it.0);
-            first.and_then(|first| held.remove(&first));
-        }
         let by = receipts.iter().map(|it| (it.signer(), it.until_ms()));
-        let mail = HeldMail {
+        let job = Job::Remember {
+            digest,
             destination,
             by: by.collect(),
-            ended: BTreeMap::new(),
         };
-        held.insert(digest, mail);
+        let remembering = (id, destination, receipts);
+        self.mail.sender.remembering.insert(digest, remembering);
+        self.keep(job, false, now);
     }
 
-    /// A holder says what became of a mail: that it was taken is the end; that it let go of it is one when
-    /// all have.
-    pub(super) fn handle_outcome(&mut self, by: Did, outcome: Outcome) {
-        let Outcome { digest, kind, .. } = outcome;
-        let Some(held) = self.mail.sender.held.get_mut(&digest) else {
-            return;
-        };
-        if held.destination != outcome.destination || !held.by.contains_key(&by) {
-            return;
-        }
-        held.ended.insert(by, kind);
-        let all = held.by.keys().all(|by| held.ended.contains_key(by));
-        if kind == OutcomeKind::Taken || all {
-            let destination = held.destination;
-            self.mail.sender.held.remove(&digest);
-            self.tell(Event::Mail(MailEvent::Ended {
-                destination,
-                digest,
-                kind,
-                by,
-            }));
+    /// A mail that others hold is in the book.
+    pub(super) fn handle_remembered(&mut self, digest: TransactionDigest) {
+        if let Some((id, _, receipts)) = self.mail.sender.remembering.remove(&digest) {
+            self.arrived(id, Ok(Arrived::Held(receipts)));
         }
     }
 
-    /// What all holders have kept to its end, whether they said so or not.
-    fn forget_ended(&mut self, wall_ms: u64) {
-        // A holder's word may come a while after the end itself.
-        let over = |until_ms: &u64| until_ms.saturating_add(super::TICK_MS * 20) < wall_ms;
-        let ended: Vec<TransactionDigest> = {
-            let held = self.mail.sender.held.iter();
-            let over = held.filter(|(_, it)| it.by.values().all(over));
-            over.map(|it| *it.0).collect()
+    /// The book takes nothing any more: what others hold, they hold all the same.
+    pub(super) fn book_failed(&mut self) {
+        let waiting = std::mem::take(&mut self.mail.sender.remembering);
+        for (id, _, receipts) in waiting.into_values() {
+            self.arrived(id, Ok(Arrived::Held(receipts)));
+        }
+    }
+
+    /// How a mail that others hold is, as the book has it.
+    pub(super) fn note_held(&mut self, digest: TransactionDigest, mail: Option<HeldElsewhere>) {
+        match mail {
+            Some(mail) => drop(self.mail.sender.held.insert(digest, mail)),
+            None => drop(self.mail.sender.held.remove(&digest)),
+        }
+    }
+
+    /// The end of a mail that others held is in the book.
+    pub(super) fn handle_ended(&mut self, digest: TransactionDigest) {
+        let held = self.mail.sender.held.get(&digest);
+        let Some((destination, end)) = held.and_then(|it| Some((it.destination, it.end?))) else {
+            return;
         };
-        for digest in ended {
-            // What became of it, nobody said: it may have been taken.
-            self.mail.sender.held.remove(&digest);
+        self.tell(Event::Mail(MailEvent::Ended {
+            destination,
+            digest,
+            kind: end.kind,
+            by: end.by,
+        }));
+    }
+
+    /// Asks those that hold mail of this node's what became of it.
+    pub(super) fn ask_what_became(&mut self, now: Now) {
+        for holder in self.mail.sender.holders() {
+            if holder == self.did {
+                self.keep(Job::Met(holder), false, now);
+            } else {
+                self.say_of_mail(holder, &Said::Here, now);
+            }
+        }
+    }
+
+    /// A holder says what became of a mail that is not in the book: it came before all receipts had.
+    pub(super) fn handle_outcome(&mut self, by: Did, outcome: Outcome, now: Now) {
+        let Outcome {
+            digest,
+            destination,
+            kind,
+            ..
+        } = outcome;
+        if self.mail.sender.remembering.contains_key(&digest) {
+            return self.keep(Job::Outcome(by, outcome), false, now);
+        }
+        let Some(sending) = self.mail.sender.sending.get_mut(&digest) else {
+            return;
+        };
+        let State::Given { to, receipts, .. } = &mut sending.state else {
+            return;
+        };
+        let gave = receipts.iter().any(|it| it.signer() == by);
+        if sending.receipt.stream.destination != destination || !gave && !to.contains(&by) {
+            return;
+        }
+        if kind == OutcomeKind::Taken {
+            // What was taken was delivered, by whichever way.
+            self.handle_have(destination, digest);
+        } else {
+            receipts.retain(|it| it.signer() != by);
         }
     }
 

@@ -8,6 +8,7 @@ use overlane_relay::inbox::OutcomeKind;
 
 use super::super::{Delivery, SendId};
 use super::SENDING_MAX;
+use super::book::HeldElsewhere;
 use overlane_core::replay;
 
 /// Names one taking of mail until its result is known.
@@ -62,6 +63,15 @@ pub enum MailEvent {
         /// The holder that says so.
         by: Did,
     },
+    /// What is held here for another account changed.
+    Holds {
+        /// Whose mail it is.
+        owner: Did,
+        /// How many there are now.
+        mails: u64,
+    },
+    /// Other nodes hold this node's mail now while it is away.
+    Holders(Vec<Did>),
 }
 
 /// Why a message is neither delivered nor held, or why no mail is taken.
@@ -203,19 +213,10 @@ pub struct MailStatus {
     pub sending: usize,
     /// Mails of this node's that others hold, and whose end is not known.
     pub held: Vec<HeldElsewhere>,
+    /// Those whose end is known, for [a day](super::ENDED_KEPT_MS) after it.
+    pub ended: Vec<HeldElsewhere>,
     /// What is held here for others.
     pub holdings: super::Holdings,
     /// Counts since the start.
     pub counters: super::MailCounters,
-}
-
-/// A mail of this node's own that others hold.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HeldElsewhere {
-    /// Its transaction.
-    pub digest: TransactionDigest,
-    /// Whom it is for.
-    pub destination: Did,
-    /// Who holds it, and until when.
-    pub by: BTreeMap<Did, u64>,
 }
