@@ -147,6 +147,12 @@ fn cli_api_on_tcp_answers_no_page_of_a_stranger() {
     }
     let peers = place.overlane(["peer", "list", "--json"]).json();
     assert_eq!(peers["peers"], serde_json::json!([]));
+    // Each is counted, under its code.
+    let counted = place.overlane(["status", "--json"]).json()["api_refused"].clone();
+    let expected = serde_json::json!({
+        "api/host_not_allowed": 1, "api/no_token": 4, "api/origin_not_allowed": 5,
+    });
+    assert_eq!(counted, expected);
 
     assert_eq!(running.terminate(), Some(0));
     // A token that others could have read is none.
@@ -195,6 +201,98 @@ fn cli_api_events_come_as_a_browser_takes_them() {
 }
 
 #[test]
+fn cli_dashboard_says_where_it_is_and_its_page_holds_no_secret() {
+    let place = Place::with_node();
+    place
+        .overlane(["dashboard", "--json"])
+        .is_refused(5, "api/not_running");
+    let daemon = place.daemon();
+    place
+        .overlane(["dashboard", "--json"])
+        .is_refused(2, "cli/no_dashboard");
+    drop(daemon);
+    let (_running, address, token) = on_tcp(&place);
+    let url = place.overlane(["dashboard", "--json"]).json()["url"].clone();
+    assert_eq!(url, format!("http://{address}/dashboard#{token}"));
+    assert_eq!(place.overlane(["dashboard"]).out.trim(), url);
+
+    let host = ("Host", address.as_str());
+    let page = ask(&address, "GET /dashboard", &[host], "");
+    assert!(page.starts_with("HTTP/1.1 200"), "{page}");
+    let head = page.to_lowercase();
+    for said in [
+        "content-type: text/html",
+        "content-security-policy: default-src 'none'; script-src 'self'",
+        "frame-ancestors 'none'",
+        "x-content-type-options: nosniff",
+        "cross-origin-opener-policy: same-origin",
+        "cache-control: no-store",
+    ] {
+        assert!(head.contains(said), "{said}: {page}");
+    }
+    assert!(
+        !page.contains(&token) && !page.contains("did:key"),
+        "{page}"
+    );
+    let script = ask(&address, "GET /dashboard/app.js", &[host], "");
+    assert!(script.contains("content-type: text/javascript"), "{script}");
+    // Without the token there is nothing else, by any spelling.
+    for path in [
+        "/dashboard/nothing.js",
+        "/dashboard/../v1/status",
+        "/dashboard/..%2fv1%2fstatus",
+        "/dashboard/%ff",
+        "/dashboard/",
+        "//dashboard",
+    ] {
+        let answer = ask(&address, &format!("GET {path}"), &[host], "");
+        assert!(answer.starts_with("HTTP/1.1 40"), "{path}: {answer}");
+        assert!(!answer.contains("did:key"), "{path}: {answer}");
+    }
+    let posted = ask(&address, "POST /dashboard", &[host], "");
+    assert!(posted.starts_with("HTTP/1.1 40"), "{posted}");
+    let rebound = ask(&address, "GET /dashboard", &[("Host", "x.example")], "");
+    assert!(rebound.starts_with("HTTP/1.1 403"), "{rebound}");
+
+    // A stand-in for what opens a page in the user's browser keeps what it was told.
+    let opener = place.dir.path().join("xdg-open");
+    fs::write(&opener, "#!/bin/sh\necho \"$@\" > \"$0.told\"\n").expect("written");
+    fs::set_permissions(&opener, fs::Permissions::from_mode(0o755)).expect("set");
+    let mut command = place.command(["dashboard", "--open", "--json"]);
+    let path = std::env::var("PATH").expect("a path");
+    command.env("PATH", format!("{}:{path}", place.dir.path().display()));
+    assert!(command.output().expect("a process").status.success());
+    let told = fs::read_to_string(opener.with_extension("told")).expect("what it was told");
+    let file = place.home().join("dashboard.html");
+    assert_eq!(told.trim(), file.display().to_string(), "no token in it");
+    let mode = fs::metadata(&file).expect("there").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let lead = fs::read_to_string(&file).expect("a page");
+    assert!(lead.contains(url.as_str().expect("a text")), "{lead}");
+    let log = place.overlane(["log", "--lines", "--json"]).out;
+    assert!(!log.contains(&token), "{log}");
+}
+
+#[test]
+fn cli_api_tells_verdicts_over_time() {
+    let pair = support::Pair::linked();
+    pair.send(&["hello"]);
+    pair.take();
+    let home = overlane_node::home::Home::at(pair.there.home());
+    let client = overlane_node::api::Client::of(&home);
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let report = client.get::<Value>("/v1/admissions");
+    let report: Value = runtime.block_on(report).expect("an answer");
+    let spans = report["spans"].as_array().expect("spans");
+    let firsts = spans
+        .iter()
+        .filter_map(|span| span["verdicts"]["first"].as_u64());
+    let firsts: u64 = firsts.sum();
+    assert!(firsts >= 1, "{report}");
+    assert_eq!(report["total"]["first"], firsts, "{report}");
+}
+
+#[test]
 fn cli_api_tells_in_its_document_what_it_answers() {
     let place = Place::with_node();
     let printed = place.overlane(["api", "--openapi"]);
@@ -202,7 +300,9 @@ fn cli_api_tells_in_its_document_what_it_answers() {
     let document = printed.json();
     let paths = document["paths"].as_object().expect("paths");
     for path in [
+        "/dashboard",
         "/metrics",
+        "/v1/admissions",
         "/v1/bounds",
         "/v1/events",
         "/v1/health",

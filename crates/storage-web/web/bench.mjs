@@ -1,5 +1,6 @@
 // The bench page's table, in words. BENCH_MS milliseconds a figure.
-import { Browser, serve } from "./browser.mjs";
+import { Browser } from "../../../scripts/browser.mjs";
+import { serve } from "./serve.mjs";
 
 const server = await serve();
 const browser = await new Browser().start();
@@ -10,4 +11,4 @@ for (const { inFlight, group, each, ratio } of table) {
   console.log(`${String(inFlight).padStart(9)} | ${group.toFixed(0).padStart(15)} | ${each.toFixed(0).padStart(11)} | ${ratio.toFixed(1).padStart(5)}`);
 }
 await browser.end();
-server.stop();
+await server.stop();

@@ -1,26 +1,17 @@
 // Uses the pages as a person does, and as a browser does that is loaded again, full, or killed.
 //
 //   node drive.mjs FOLDER     # leaves pictures of the inspect page in FOLDER
-//
-// ONLY names a part of the tests to run.
 import assert from "node:assert/strict";
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
-import { Browser, serve } from "./browser.mjs";
+import { Browser, tests } from "../../../scripts/browser.mjs";
+import { serve } from "./serve.mjs";
 
 const shots = process.argv[2];
 mkdirSync(shots, { recursive: true });
 const server = await serve();
 const browser = await new Browser().start();
-const passed = [];
-
-async function test(name, run) {
-  if (process.env.ONLY && !name.includes(process.env.ONLY)) return;
-  const from = performance.now();
-  await run();
-  passed.push(name);
-  console.log(`ok ${name} (${((performance.now() - from) / 1000).toFixed(1)} s)`);
-}
+const { test, end } = tests("pages");
 
 const fill = async (page, fields) => {
   for (const [id, value] of Object.entries(fields)) await page.fill(`#${id}`, String(value));
@@ -238,5 +229,5 @@ await test("a page without an origin, and one that may not have locks, are told 
 });
 
 await browser.end();
-server.stop();
-console.log(`pages: ${passed.length} passed, 0 failed`);
+await server.stop();
+end();

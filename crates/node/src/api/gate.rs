@@ -4,8 +4,10 @@
 //! every page in a browser on it. So a request is answered only if it names the host by a name of the
 //! list (a page of a stranger whose name was made to lead here names its own), comes from no page or
 //! from a page of the list, and brings the token, which only who may read the home can know. Nothing
-//! tells a browser that other pages may read an answer: there is no CORS.
+//! tells a browser that other pages may read an answer: there is no CORS. The dashboard's own files, which
+//! say nothing of any node, need no token; all else is the same. What is refused is counted, by code.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::File;
 use std::io::{ErrorKind, Read};
@@ -13,6 +15,7 @@ use std::net::SocketAddr;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use axum::extract::{Request, State};
 use axum::http::header::{AUTHORIZATION, HOST, ORIGIN};
@@ -30,6 +33,10 @@ pub const ALLOWED_MAX: usize = 16;
 
 /// What says in a browser's request where it comes from.
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+
+/// What says in it that a whole tab goes there, and not a page that loads something.
+const SEC_FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
+const SEC_FETCH_DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
 
 /// The token's bytes before they are written in hexadecimal.
 const TOKEN_BYTES: usize = 32;
@@ -124,25 +131,10 @@ impl Gate {
         })
     }
 
+    /// Whether a request may have what only the node's user may.
     fn check(&self, headers: &HeaderMap) -> Result<(), ApiError> {
-        let text = |name: HeaderName| {
-            let mut all = headers.get_all(name).iter();
-            let first = all
-                .next()
-                .map(|it| it.to_str().unwrap_or("?").to_lowercase());
-            // Two of them are none that anybody allowed.
-            (first, all.next().is_some())
-        };
-        let (host, twice) = text(HOST);
-        if twice || !host.is_some_and(|host| self.hosts.contains(&host)) {
-            return Err(ApiError::HostNotAllowed);
-        }
-        let (origin, twice) = text(ORIGIN);
-        if twice || origin.is_some_and(|origin| !self.origins.contains(&origin)) {
-            return Err(ApiError::OriginNotAllowed);
-        }
-        let (site, _) = text(SEC_FETCH_SITE);
-        if site.is_some_and(|site| site == "cross-site" || site == "same-site") {
+        self.check_names(headers)?;
+        if from_other_site(headers) {
             return Err(ApiError::OriginNotAllowed);
         }
         let mut given = headers.get_all(AUTHORIZATION).iter();
@@ -151,14 +143,126 @@ impl Gate {
         let right = token.is_some_and(|token| same(token, &self.token)) && given.next().is_none();
         right.then_some(()).ok_or(ApiError::NoToken)
     }
+
+    /// Whether a request may have the dashboard's page, and what it loads. A tab may go there from
+    /// anywhere, as from a file that `overlane dashboard --open` wrote; no page may load it.
+    fn check_page(&self, headers: &HeaderMap) -> Result<(), ApiError> {
+        self.check_names(headers)?;
+        let is = |name, wanted: &str| text(headers, name).0.is_some_and(|it| it == wanted);
+        let tab = is(SEC_FETCH_MODE, "navigate") && is(SEC_FETCH_DEST, "document");
+        match from_other_site(headers) && !tab {
+            true => Err(ApiError::OriginNotAllowed),
+            false => Ok(()),
+        }
+    }
+
+    /// Whether it names the host by a name of the list, and comes from no page or one of the list.
+    fn check_names(&self, headers: &HeaderMap) -> Result<(), ApiError> {
+        // Two of them are none that anybody allowed.
+        let (host, twice) = text(headers, HOST);
+        if twice || !host.is_some_and(|host| self.hosts.contains(&host)) {
+            return Err(ApiError::HostNotAllowed);
+        }
+        let (origin, twice) = text(headers, ORIGIN);
+        if twice || origin.is_some_and(|origin| !self.origins.contains(&origin)) {
+            return Err(ApiError::OriginNotAllowed);
+        }
+        Ok(())
+    }
 }
 
-/// Lets a request pass, or says why not.
-pub(super) async fn guard(State(gate): State<Arc<Gate>>, request: Request, next: Next) -> Response {
-    match gate.check(request.headers()) {
-        Ok(()) => next.run(request).await,
-        Err(refused) => refused.into_response(),
+/// A header's text in small letters, and whether there is another one of that name.
+fn text(headers: &HeaderMap, name: HeaderName) -> (Option<String>, bool) {
+    let mut all = headers.get_all(name).iter();
+    let first = all
+        .next()
+        .map(|it| it.to_str().unwrap_or("?").to_lowercase());
+    (first, all.next().is_some())
+}
+
+/// Whether a browser says that another site's page, or another page of this machine, asks.
+fn from_other_site(headers: &HeaderMap) -> bool {
+    let (site, _) = text(headers, SEC_FETCH_SITE);
+    site.is_some_and(|site| site == "cross-site" || site == "same-site")
+}
+
+/// Requests that a gate refused, since the node started.
+#[derive(Debug, Default)]
+pub(super) struct Turned {
+    host: AtomicU64,
+    origin: AtomicU64,
+    token: AtomicU64,
+}
+
+impl Turned {
+    fn count(&self, refused: &ApiError) {
+        let counter = match refused {
+            ApiError::HostNotAllowed => &self.host,
+            ApiError::OriginNotAllowed => &self.origin,
+            _ => &self.token,
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
     }
+
+    /// By code.
+    pub(super) fn counts(&self) -> BTreeMap<String, u64> {
+        let all = [
+            (ApiError::HostNotAllowed, &self.host),
+            (ApiError::OriginNotAllowed, &self.origin),
+            (ApiError::NoToken, &self.token),
+        ];
+        let all = all.into_iter();
+        all.map(|(refused, count)| (refused.code().to_owned(), count.load(Ordering::Relaxed)))
+            .collect()
+    }
+}
+
+/// A gate, and the count of what it refuses.
+#[derive(Debug, Clone)]
+pub(super) struct Guard {
+    pub(super) gate: Arc<Gate>,
+    pub(super) turned: Arc<Turned>,
+}
+
+impl Guard {
+    async fn let_in(
+        &self,
+        checked: Result<(), ApiError>,
+        request: Request,
+        next: Next,
+    ) -> Response {
+        match checked {
+            Ok(()) => next.run(request).await,
+            Err(refused) => {
+                self.turned.count(&refused);
+                refused.into_response()
+            }
+        }
+    }
+}
+
+/// Lets a request of the node's user pass, or says why not.
+pub(super) async fn guard(State(guard): State<Guard>, request: Request, next: Next) -> Response {
+    let checked = guard.gate.check(request.headers());
+    guard.let_in(checked, request, next).await
+}
+
+/// Lets a request for the dashboard's page pass, or says why not.
+pub(super) async fn guard_page(
+    State(guard): State<Guard>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let checked = guard.gate.check_page(request.headers());
+    guard.let_in(checked, request, next).await
+}
+
+/// The token of a home, if it has one.
+///
+/// # Errors
+/// [`GateError`]
+pub fn token_of(home: &Home) -> Result<Option<Zeroizing<String>>, GateError> {
+    read(&home.token_path())
 }
 
 /// Whether they are the same, in a time that does not tell how far.
@@ -278,5 +382,36 @@ mod tests {
         }
         assert_eq!(check(std::slice::from_ref(&host)), Err("api/no_token"));
         assert_eq!(with((AUTHORIZATION, "Bearer x")), Err("api/no_token"));
+        // The dashboard's page takes no token, and needs the names all the same.
+        let page = |more: &[(HeaderName, &str)]| {
+            let mut headers = HeaderMap::new();
+            for (name, value) in more {
+                headers.append(name, HeaderValue::from_str(value).expect("a value"));
+            }
+            gate.check_page(&headers).map_err(|error| error.code())
+        };
+        let (other, tab) = ((SEC_FETCH_SITE, "cross-site"), (SEC_FETCH_MODE, "navigate"));
+        let goes = |dest| {
+            [
+                host.clone(),
+                other.clone(),
+                tab.clone(),
+                (SEC_FETCH_DEST, dest),
+            ]
+        };
+        assert_eq!(page(std::slice::from_ref(&host)), Ok(()));
+        assert_eq!(page(&goes("document")), Ok(()), "a tab goes there");
+        for refused in [
+            &goes("iframe")[..],
+            &[host.clone(), other.clone()],
+            &[host.clone(), (ORIGIN, "null")],
+        ] {
+            assert_eq!(page(refused), Err("api/origin_not_allowed"), "{refused:?}");
+        }
+        assert_eq!(
+            page(&[(HOST, "rebound.example:1")]),
+            Err("api/host_not_allowed")
+        );
+        assert_eq!(check(&goes("document")), Err("api/origin_not_allowed"));
     }
 }

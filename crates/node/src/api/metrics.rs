@@ -170,6 +170,12 @@ const FAMILIES: &[Family] = &[
         "Links that ended before they were open, by code: handshakes never finished, no way found",
         |sample| table(&sample.status.links_not_opened),
     ),
+    counter(
+        "api_refused",
+        &["code"],
+        "Requests to the local API on TCP that were refused at its gate, by code",
+        |sample| table(&sample.status.api_refused),
+    ),
     gauge(
         "link_paths",
         &["path"],

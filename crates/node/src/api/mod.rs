@@ -11,6 +11,7 @@
 //! | `POST /v1/ping` with [`DestinationRequest`] | [`PingReport`] |
 //! | `POST /v1/route` with [`DestinationRequest`] | [`RouteReport`] |
 //! | `GET /v1/bounds` | [`BoundsReport`] |
+//! | `GET /v1/admissions` | [`AdmissionsReport`] |
 //! | `GET /v1/health` | [`HealthReport`] |
 //! | `GET /v1/links` | [`LinksReport`] |
 //! | `GET /v1/log`, `PUT /v1/log` with [`LogRequest`] | [`LogReport`] |
@@ -40,12 +41,15 @@
 //! | `GET /v1/inbox`, `POST /v1/inbox/fetch` | [`InboxReport`] |
 //! | `POST /v1/inbox/take` with [`TakeMailRequest`] | [`TakenMessage`], opened |
 //! | `POST /v1/inbox/probe` | [`ProbeReport`] |
+//! | `GET /dashboard` | the page of the dashboard, on TCP alone; what it loads is beneath |
 //! | `POST /v1/take` with [`TakeRequest`] | [`TakenMessage`], once there is one |
 //!
 //! Everything else is answered with [`Refusal`]. The socket has mode 0600, and a process of
 //! another user is refused by its credentials. On TCP, if that is switched on, [`Gate`] stands before it.
 
+mod admissions;
 mod client;
+mod dashboard;
 mod error;
 mod gate;
 mod groups;
@@ -62,9 +66,11 @@ mod streams;
 mod types;
 mod upload;
 
+pub use admissions::{ADMISSION_SPAN, ADMISSION_SPANS_MAX, AdmissionSpan, AdmissionsReport};
 pub use client::{Client, ClientError, Lines};
+pub use dashboard::DASHBOARD_PATH;
 pub use error::ApiError;
-pub use gate::{ALLOWED_MAX, Gate, GateError};
+pub use gate::{ALLOWED_MAX, Gate, GateError, token_of};
 pub use groups::{
     CourseReport, CreateGroupRequest, FollowLine, GroupReport, GroupRequest, GroupsReport,
     InviteGroupRequest, InvitedReport, JoinGroupRequest, LeftReport, PageReport, PlanReport,

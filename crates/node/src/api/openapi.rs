@@ -38,7 +38,9 @@ impl utoipa::Modify for Bearer {
 
 /// The document.
 pub fn openapi() -> Document {
-    super::server::routes().into_openapi()
+    let mut document = super::server::routes().into_openapi();
+    document.merge(super::server::pages().into_openapi());
+    document
 }
 
 /// What every path may answer instead.

@@ -73,6 +73,8 @@ pub(super) fn status(
         groups: BTreeMap::new(),
         mail_failed: None,
         mail: BTreeMap::new(),
+        api: None,
+        api_refused: BTreeMap::new(),
     }
 }
 

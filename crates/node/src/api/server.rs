@@ -3,7 +3,7 @@
 use std::fmt;
 use std::net::IpAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use axum::extract::rejection::JsonRejection;
@@ -25,8 +25,10 @@ use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use super::admissions::{self, Admissions};
+use super::dashboard;
 use super::error::ApiError;
-use super::gate::{self, Gate};
+use super::gate::{self, Gate, Guard, Turned};
 use super::openapi::ApiDoc;
 use super::socket::LocalListener;
 use super::types::{BackupReport, BoundReport, SendReceipt, StatusReport, StoreReport};
@@ -81,8 +83,12 @@ impl LocalApi {
             stopping: stopping.clone(),
             watching: streams::Watching::new(),
             editing: Mutex::new(()),
+            tcp: OnceLock::new(),
+            turned: Arc::default(),
+            admissions: Admissions::new(),
         };
         let daemon = Arc::new(daemon);
+        tokio::spawn(Admissions::follow(Arc::clone(&daemon)));
         let server = axum::serve(listener, router(Arc::clone(&daemon)));
         let server = server.with_graceful_shutdown(stopped(stopping));
         let server = tokio::spawn(async move {
@@ -120,8 +126,20 @@ impl LocalApi {
     /// A connection serves one request; who does not say in time what it wants is cut.
     pub fn serve_tcp(&self, listener: TcpListener, gate: Gate) {
         let stopping = self.daemon.stopping.clone();
-        let guarded = middleware::from_fn_with_state(Arc::new(gate), gate::guard);
+        if let Ok(address) = listener.local_addr() {
+            // Once for a daemon.
+            let _ = self.daemon.tcp.set(format!("http://{address}"));
+        }
+        let guard = Guard {
+            gate: Arc::new(gate),
+            turned: Arc::clone(&self.daemon.turned),
+        };
+        let guarded = middleware::from_fn_with_state(guard.clone(), gate::guard);
+        let for_all = middleware::from_fn_with_state(guard, gate::guard_page);
         let router = router(Arc::clone(&self.daemon)).layer(guarded);
+        let router = router
+            .merge(pages().split_for_parts().0.layer(for_all))
+            .layer(middleware::from_fn(dashboard::for_browsers));
         let limits = ServerLimits {
             connection_deadline: Duration::MAX,
             ..ServerLimits::default()
@@ -162,6 +180,11 @@ pub(super) struct Daemon {
     pub(super) watching: streams::Watching,
     /// Held while the configured peers are read, changed and written.
     pub(super) editing: Mutex<()>,
+    /// Where the API is answered on TCP, if it is.
+    tcp: OnceLock<String>,
+    /// What was refused there.
+    turned: Arc<Turned>,
+    pub(super) admissions: Admissions,
 }
 
 pub(super) type Shared = State<Arc<Daemon>>;
@@ -181,6 +204,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Daemon>> {
         .routes(routes!(handlers::links))
         .routes(routes!(handlers::streams))
         .routes(routes!(handlers::bounds))
+        .routes(routes!(admissions::admissions))
         .routes(routes!(handlers::send))
         .routes(routes!(handlers::offer_again))
         .routes(routes!(handlers::log, handlers::set_log))
@@ -220,6 +244,13 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Daemon>> {
                 .routes(routes!(upload::upload))
                 .layer(DefaultBodyLimit::max(UPLOAD_MAX_BYTES)),
         )
+}
+
+/// The dashboard's page, and what it loads: on TCP alone, without a token.
+pub(super) fn pages() -> OpenApiRouter {
+    OpenApiRouter::new()
+        .routes(routes!(dashboard::page))
+        .routes(routes!(dashboard::file))
 }
 
 fn router(daemon: Arc<Daemon>) -> Router {
@@ -271,6 +302,8 @@ impl Daemon {
             groups,
             mail_failed,
             mail,
+            api: self.tcp.get().cloned(),
+            api_refused: self.turned.counts(),
             ..report::status(&account, home, store, &links, &status)
         })
     }

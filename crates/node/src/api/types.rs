@@ -233,6 +233,12 @@ pub struct StatusReport {
     /// What mail comes to, and counts of it.
     #[serde(default)]
     pub mail: BTreeMap<String, u64>,
+    /// Where the local API is answered on TCP; `None` while it is on the Unix socket alone.
+    #[serde(default)]
+    pub api: Option<String>,
+    /// Requests that were refused there, by code.
+    #[serde(default)]
+    pub api_refused: BTreeMap<String, u64>,
 }
 
 /// A node's replay store.

@@ -190,6 +190,16 @@ pub(super) enum Command {
         #[arg(long)]
         openapi: bool,
     },
+    /// Print where a browser on this machine shows the running node
+    ///
+    /// The address holds the token of the local API behind `#`, which a browser sends to nobody: whoever has the
+    /// address drives the node. The page is there while `api.listen` is set.
+    #[command(after_help = "Example: overlane dashboard --open")]
+    Dashboard {
+        /// Open it in this user's browser
+        #[arg(long)]
+        open: bool,
+    },
     /// Show or change what the running node logs, without a restart
     ///
     /// What is changed lasts until the node ends; the configuration's `log` says what it starts with.

@@ -6,6 +6,7 @@ mod args;
 mod backup;
 mod bounds;
 mod config;
+mod dashboard;
 mod demo;
 mod doctor;
 mod explain;
@@ -120,6 +121,7 @@ fn run(Cli { global, command }: Cli) -> ExitCode {
         Command::Doctor(asked) => doctor::doctor(&home, &asked, &output),
         Command::Health(asked) => doctor::health(&home, &asked, &output),
         Command::Api { .. } => api::api(&home, &output),
+        Command::Dashboard { open } => dashboard::dashboard(&home, open, &output),
         Command::Receipt(Receipt::Verify { file }) => receipts::verify(&file, &output),
         Command::Metrics(asked) => metrics::metrics(&home, &asked, &output),
         Command::Bounds => bounds::bounds(&home, &output),

@@ -320,6 +320,12 @@ impl Up {
             format!("\n  api      {api}, with the token in {home}/api.token")
         });
         let overlane = &output.overlane;
+        let dashboard = match self.api {
+            Some(_) => {
+                format!("\n  {overlane} dashboard                 where a browser shows this node")
+            }
+            None => String::new(),
+        };
         let bad = match store.unrestorable {
             0 => String::new(),
             bad => format!(
@@ -343,7 +349,7 @@ next, in other terminals:
   {overlane} peer add URL              stay linked to the node at URL
   {overlane} send DID \"hello\"          to a linked node
   {overlane} share FILE                a ticket, with which others fetch it
-  {overlane} group create NAME         a log that several write and read
+  {overlane} group create NAME         a log that several write and read{dashboard}
 Ctrl-C ends it.",
             store.kind, store.path, store.records, store.held_bytes, store.budget_bytes
         )

@@ -45,6 +45,8 @@ fn in_words(report: &StatusReport) -> String {
         mail_failed,
         mail,
         replay,
+        api,
+        api_refused,
         ..
     } = report;
     let mut text = format!(
@@ -59,6 +61,9 @@ fn in_words(report: &StatusReport) -> String {
         store.path,
         store.state,
     );
+    if let Some(api) = api {
+        text += &format!("\n  api      {api}");
+    }
     if let Some(cause) = &store.error {
         text += &format!("\n           {} ({})", cause.message, cause.error);
     }
@@ -146,6 +151,7 @@ fn in_words(report: &StatusReport) -> String {
         ("references", references),
         ("groups", groups),
         ("mail", mail),
+        ("refused requests to the API on TCP", api_refused),
     ] {
         text += &counts(title, table);
     }

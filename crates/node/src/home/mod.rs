@@ -5,6 +5,7 @@
 //! <home>/              0700
 //!   account.key        0600  the account's key pair (protobuf, as libp2p writes it)
 //!   api.token          0600  who has it drives the node on TCP, if api.listen is set
+//!   dashboard.html     0600  leads a browser to the dashboard, with that token
 //!   config.toml        0600  what the operator chose; it may hold credentials
 //!   groups/                  the logs of groups, in an embedded database
 //!   overlane.lock            held by the one daemon that runs here; names its process
@@ -112,6 +113,19 @@ impl Home {
     /// Where the token of the local API on TCP is.
     pub fn token_path(&self) -> PathBuf {
         self.dir.join("api.token")
+    }
+
+    /// Where the page is that leads a browser to the dashboard.
+    pub fn dashboard_path(&self) -> PathBuf {
+        self.dir.join("dashboard.html")
+    }
+
+    /// Writes that page, for its owner's eyes only: the token is in it.
+    ///
+    /// # Errors
+    /// [`HomeError`]
+    pub fn write_dashboard(&self, page: &str) -> Result<(), HomeError> {
+        files::replace(&self.dashboard_path(), page.as_bytes(), 0o600)
     }
 
     /// Writes that token, for its owner's eyes only.

@@ -160,6 +160,17 @@ pub(super) const ENTRIES: &[Entry] = &[
         "name the body; for an empty message, TEXT is \"\"",
     ),
     entry(
+        "cli/no_browser",
+        "No program opened the page of the dashboard.",
+        "open what `{overlane} dashboard` prints in a browser on this machine",
+    ),
+    entry(
+        "cli/no_dashboard",
+        "The dashboard is on a port of the loopback, and the running node answers on its Unix socket alone.",
+        "start the node as `{overlane} run --set api.listen=127.0.0.1:7490`, or put `listen = \"127.0.0.1:7490\"` under [api] in \
+         config.toml",
+    ),
+    entry(
         "cli/no_randomness",
         "The platform gave no random bytes for a key.",
         "try again; if it stays so, the platform's random source is broken",

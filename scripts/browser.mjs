@@ -1,5 +1,6 @@
-// A Chromium of its own for whoever drives the pages: a fresh profile, which outlives the browser, so that
-// a browser that was killed can be started again on what it left.
+// A Chromium of its own for whoever drives pages: a fresh profile, which outlives the browser, so that
+// a browser that was killed can be started again on what it left. And the programs that serve them, and what
+// counts the tests.
 import { spawn } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -11,7 +12,7 @@ const { chromium } = await import(process.env.PLAYWRIGHT);
 // Ends when `ready` says something; each look waits for the program's own next word, never for a while.
 async function line(stream, ready) {
   let text = "";
-  for await (const chunk of stream) {
+  for await (const chunk of stream.iterator({ destroyOnReturn: false })) {
     text += chunk;
     const found = ready(text);
     if (found) return found;
@@ -28,15 +29,37 @@ process.on("exit", () => {
 });
 for (const signal of ["SIGINT", "SIGTERM"]) process.on(signal, () => process.exit(1));
 
-export async function serve() {
-  const server = spawn(process.env.SERVE, ["0"], { stdio: ["ignore", "pipe", "inherit"] });
-  started.add(server.pid);
-  const url = await line(server.stdout, (text) => text.match(/(http:\S+)\n/)?.[1]);
-  return { url, stop: () => server.kill() };
+// Starts a program, and waits for what `ready` finds in what it says.
+export async function start(program, args, ready, options = {}) {
+  const child = spawn(program, args, { stdio: ["ignore", "pipe", "inherit"], ...options });
+  started.add(child.pid);
+  const gone = once(child, "exit").then(() => started.delete(child.pid));
+  const said = await line(child.stdout, ready);
+  child.stdout.resume();
+  const end = async (signal) => { child.kill(signal); await gone; };
+  return { said, stop: () => end("SIGTERM"), kill: () => end("SIGKILL") };
+}
+
+// Tests, one after the other. ONLY names a part of those to run.
+export function tests(word) {
+  let passed = 0;
+  return {
+    async test(name, run) {
+      if (process.env.ONLY && !name.includes(process.env.ONLY)) return;
+      const from = performance.now();
+      await run();
+      passed += 1;
+      console.log(`ok ${name} (${((performance.now() - from) / 1000).toFixed(1)} s)`);
+    },
+    end: () => console.log(`${word}: ${passed} passed, 0 failed`),
+  };
 }
 
 export class Browser {
-  constructor() { this.profile = mkdtempSync(join(tmpdir(), "overlane-browser-")); }
+  constructor(flags = []) {
+    this.profile = mkdtempSync(join(tmpdir(), "overlane-browser-"));
+    this.flags = flags;
+  }
 
   async start() {
     const flags = ["--headless=new", "--remote-debugging-port=0", `--user-data-dir=${this.profile}`,
@@ -44,7 +67,7 @@ export class Browser {
       "--disable-extensions", "--disable-dev-shm-usage", "--window-size=1100,800"];
     // Root cannot have the sandbox.
     if (process.getuid?.() === 0) flags.push("--no-sandbox");
-    this.process = spawn(process.env.CHROMIUM, [...flags, "about:blank"],
+    this.process = spawn(process.env.CHROMIUM, [...flags, ...this.flags, "about:blank"],
       { stdio: ["ignore", "ignore", "pipe"], detached: true });
     started.add(-this.process.pid);
     const address = await line(this.process.stderr, (text) => text.match(/DevTools listening on (ws:\S+)/)?.[1]);
