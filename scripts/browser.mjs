@@ -74,6 +74,8 @@ export class Browser {
     this.process.stderr.resume();
     this.cdp = await chromium.connectOverCDP(address);
     this.context = this.cdp.contexts()[0];
+    // An end to waiting for what never comes, and no measure of anything.
+    this.context.setDefaultTimeout(120_000);
     return this;
   }
 

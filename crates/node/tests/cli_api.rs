@@ -250,7 +250,8 @@ fn cli_dashboard_says_where_it_is_and_its_page_holds_no_secret() {
         assert!(!answer.contains("did:key"), "{path}: {answer}");
     }
     let posted = ask(&address, "POST /dashboard", &[host], "");
-    assert!(posted.starts_with("HTTP/1.1 40"), "{posted}");
+    assert!(posted.starts_with("HTTP/1.1 404"), "{posted}");
+    assert!(posted.contains("api/no_such_request"), "{posted}");
     let rebound = ask(&address, "GET /dashboard", &[("Host", "x.example")], "");
     assert!(rebound.starts_with("HTTP/1.1 403"), "{rebound}");
 

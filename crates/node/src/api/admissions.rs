@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn law_what_the_spans_say_adds_up_to_what_was_counted() {
+    fn what_the_spans_say_adds_up_to_what_was_counted() {
         let mut history = History::default();
         history.handle_look(look(10_000, 3, 0));
         // Nobody looked for a while.

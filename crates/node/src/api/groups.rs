@@ -12,6 +12,7 @@ use tokio::sync::watch;
 use utoipa::ToSchema;
 
 use super::error::ApiError;
+use super::object::Object;
 use super::openapi::Refused;
 use super::server::{Answer, Asked, Shared, bytes, destination};
 use super::streams::{line, lines};
@@ -296,7 +297,7 @@ pub(super) async fn create(
     State(daemon): Shared,
     asked: Asked<CreateGroupRequest>,
 ) -> Answer<GroupReport> {
-    let Json(CreateGroupRequest { name, hosts }) = asked?;
+    let Json(Object(CreateGroupRequest { name, hosts })) = asked?;
     let hosts: Result<Vec<_>, _> = hosts.iter().map(|host| destination(host)).collect();
     let group = daemon.node.create_group(&name, &hosts?).await?;
     Ok(Json(report(&group.view().await?)))
@@ -309,7 +310,7 @@ pub(super) async fn invite(
     State(daemon): Shared,
     asked: Asked<InviteGroupRequest>,
 ) -> Answer<InvitedReport> {
-    let Json(asked) = asked?;
+    let Json(Object(asked)) = asked?;
     let (group, _) = named(&daemon.node, &asked.group).await?;
     let account = destination(&asked.account)?;
     let ticket = if asked.member {
@@ -333,7 +334,7 @@ pub(super) async fn remove(
     State(daemon): Shared,
     asked: Asked<RemoveGroupRequest>,
 ) -> Answer<GroupReport> {
-    let Json(asked) = asked?;
+    let Json(Object(asked)) = asked?;
     let (group, _) = named(&daemon.node, &asked.group).await?;
     let view = group.remove(destination(&asked.account)?).await?;
     Ok(Json(report(&view)))
@@ -346,7 +347,7 @@ pub(super) async fn join(
     State(daemon): Shared,
     asked: Asked<JoinGroupRequest>,
 ) -> Answer<GroupReport> {
-    let Json(JoinGroupRequest { ticket, name }) = asked?;
+    let Json(Object(JoinGroupRequest { ticket, name })) = asked?;
     let ticket: GroupTicket = ticket.parse().map_err(ApiError::GroupTicket)?;
     let (wanted, found) = (daemon.node.network(), ticket.network);
     if wanted != found {
@@ -360,7 +361,7 @@ pub(super) async fn join(
 #[utoipa::path(post, path = "/v1/groups/post", request_body = PostRequest,
     responses((status = 200, description = "as asked", body = PostedReport), Refused))]
 pub(super) async fn post(State(daemon): Shared, asked: Asked<PostRequest>) -> Answer<PostedReport> {
-    let Json(PostRequest { group, bodies }) = asked?;
+    let Json(Object(PostRequest { group, bodies })) = asked?;
     let (group, _) = named(&daemon.node, &group).await?;
     let bodies: Result<Vec<_>, _> = bodies.iter().map(|body| bytes("bodies", body)).collect();
     let posted = group.post(bodies?).await?;
@@ -379,7 +380,7 @@ pub(super) async fn read(
     State(daemon): Shared,
     asked: Asked<ReadGroupRequest>,
 ) -> Answer<PageReport> {
-    let Json(ReadGroupRequest { group, from, most }) = asked?;
+    let Json(Object(ReadGroupRequest { group, from, most })) = asked?;
     let (group, _) = named(&daemon.node, &group).await?;
     let page = group.read(from, most.unwrap_or(usize::MAX)).await?;
     Ok(Json(PageReport {
@@ -395,7 +396,7 @@ pub(super) async fn follow(
     State(daemon): Shared,
     asked: Asked<ReadGroupRequest>,
 ) -> Result<Response, ApiError> {
-    let Json(ReadGroupRequest { group, from, .. }) = asked?;
+    let Json(Object(ReadGroupRequest { group, from, .. })) = asked?;
     let (group, _) = named(&daemon.node, &group).await?;
     let follower = Follower {
         follow: Some(group.follow(from)),
@@ -415,7 +416,7 @@ pub(super) async fn sync(
     State(daemon): Shared,
     asked: Asked<GroupRequest>,
 ) -> Answer<SyncedReport> {
-    let Json(GroupRequest { group, host }) = asked?;
+    let Json(Object(GroupRequest { group, host })) = asked?;
     let (group, _) = named(&daemon.node, &group).await?;
     let host = host.as_deref().map(destination).transpose()?;
     let (with, report) = group.sync(host).await?;
@@ -447,7 +448,7 @@ pub(super) async fn sync(
 #[utoipa::path(post, path = "/v1/groups/plan", request_body = GroupRequest,
     responses((status = 200, description = "as asked", body = PlanReport), Refused))]
 pub(super) async fn plan(State(daemon): Shared, asked: Asked<GroupRequest>) -> Answer<PlanReport> {
-    let Json(GroupRequest { group, host }) = asked?;
+    let Json(Object(GroupRequest { group, host })) = asked?;
     let (group, _) = named(&daemon.node, &group).await?;
     let host = host.as_deref().map(destination).transpose()?;
     let plan = group.plan(host).await?;
@@ -467,7 +468,7 @@ pub(super) async fn plan(State(daemon): Shared, asked: Asked<GroupRequest>) -> A
 #[utoipa::path(post, path = "/v1/groups/leave", request_body = GroupRequest,
     responses((status = 200, description = "as asked", body = LeftReport), Refused))]
 pub(super) async fn leave(State(daemon): Shared, asked: Asked<GroupRequest>) -> Answer<LeftReport> {
-    let Json(GroupRequest { group, .. }) = asked?;
+    let Json(Object(GroupRequest { group, .. })) = asked?;
     let (group, view) = named(&daemon.node, &group).await?;
     group.leave().await?;
     Ok(Json(LeftReport {

@@ -10,6 +10,7 @@ use overlane_core::transaction::{Message, Namespace, Payload};
 
 use super::error::ApiError;
 use super::metrics::{METRICS_CONTENT_TYPE, metrics_text};
+use super::object::Object;
 use super::openapi::{Refused, openapi};
 use super::server::{Answer, Asked, Edit, Shared, bytes, destination, sealing};
 use super::types::{
@@ -51,7 +52,7 @@ pub(super) async fn log(State(daemon): Shared) -> Answer<LogReport> {
 #[utoipa::path(put, path = "/v1/log", request_body = LogRequest,
     responses((status = 200, description = "as asked", body = LogReport), Refused))]
 pub(super) async fn set_log(state: Shared, asked: Asked<LogRequest>) -> Answer<LogReport> {
-    let Json(LogRequest { filter }) = asked?;
+    let Json(Object(LogRequest { filter })) = asked?;
     let filter = filter
         .parse()
         .map_err(|cause| ApiError::BadLogFilter { cause })?;
@@ -66,7 +67,7 @@ pub(super) async fn backup(
     State(daemon): Shared,
     asked: Asked<BackupRequest>,
 ) -> Answer<BackupReport> {
-    let Json(BackupRequest { path }) = asked?;
+    let Json(Object(BackupRequest { path })) = asked?;
     let to = std::path::PathBuf::from(&path);
     if !to.is_absolute() {
         return Err(ApiError::RelativePath { path });
@@ -81,7 +82,7 @@ pub(super) async fn rotate(
     State(daemon): Shared,
     asked: Asked<Nothing>,
 ) -> Answer<DelegateeReport> {
-    let Json(Nothing {}) = asked?;
+    let Json(Object(Nothing {})) = asked?;
     daemon.node.rotate_delegatee().await?;
     let (delegatee, ends_ms) = daemon.node.delegatee();
     Ok(Json(DelegateeReport {
@@ -140,7 +141,7 @@ pub(super) async fn bounds(State(daemon): Shared) -> Answer<BoundsReport> {
 #[utoipa::path(post, path = "/v1/send", request_body = SendRequest,
     responses((status = 200, description = "as asked", body = SendReceipt), Refused))]
 pub(super) async fn send(State(daemon): Shared, asked: Asked<SendRequest>) -> Answer<SendReceipt> {
-    let Json(asked) = asked?;
+    let Json(Object(asked)) = asked?;
     let destination = daemon.destination(&asked.destination).await?;
     let body = bytes("body", &asked.body)?;
     let message = match Class::from(asked.class) {
@@ -177,7 +178,7 @@ pub(super) async fn offer_again(
     State(daemon): Shared,
     asked: Asked<OfferAgainRequest>,
 ) -> Answer<SendReceipt> {
-    let Json(asked) = asked?;
+    let Json(Object(asked)) = asked?;
     let signed = bytes("signed", &asked.signed)?;
     // Bytes that are no payload are the node's to refuse.
     if let Ok(payload) = Payload::from_frame(&signed) {
@@ -213,7 +214,7 @@ pub(super) async fn ping(
     State(daemon): Shared,
     asked: Asked<DestinationRequest>,
 ) -> Answer<PingReport> {
-    let Json(asked) = asked?;
+    let Json(Object(asked)) = asked?;
     let to = destination(&asked.destination)?;
     let pong = daemon.node.ping(to).await?;
     Ok(Json(PingReport {
@@ -230,7 +231,7 @@ pub(super) async fn route(
     State(daemon): Shared,
     asked: Asked<DestinationRequest>,
 ) -> Answer<RouteReport> {
-    let Json(asked) = asked?;
+    let Json(Object(asked)) = asked?;
     let to = destination(&asked.destination)?;
     let path = daemon.node.way(to).await?;
     Ok(Json(report::route(to, &path)))
@@ -271,6 +272,6 @@ pub(super) async fn drop_peer(
 }
 
 fn asked_url(asked: Asked<PeerRequest>) -> Result<String, ApiError> {
-    let Json(PeerRequest { url }) = asked?;
+    let Json(Object(PeerRequest { url })) = asked?;
     peer_url(&url).map_err(|cause| ApiError::BadPeerUrl { cause })
 }

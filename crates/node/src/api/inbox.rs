@@ -13,6 +13,7 @@ use tokio::time::{Instant, sleep_until};
 use utoipa::ToSchema;
 
 use super::error::ApiError;
+use super::object::Object;
 use super::openapi::Refused;
 use super::report;
 use super::server::{Answer, Asked, Daemon, Shared};
@@ -204,7 +205,7 @@ pub(super) async fn take(
     State(daemon): Shared,
     asked: Asked<TakeMailRequest>,
 ) -> Answer<TakenMessage> {
-    let Json(TakeMailRequest { digest, wait_ms }) = asked?;
+    let Json(Object(TakeMailRequest { digest, wait_ms })) = asked?;
     let digest = digest.map(|text| parse_digest(&text)).transpose()?;
     let delivery = take_within(&daemon, digest, Duration::from_millis(wait_ms)).await?;
     // What does not open is shown as it came: it was taken all the same.

@@ -57,6 +57,7 @@ mod handlers;
 mod inbox;
 mod metrics;
 mod names;
+mod object;
 mod openapi;
 mod references;
 mod report;

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::error::ApiError;
+use super::object::Object;
 use super::openapi::Refused;
 use super::server::{Answer, Asked, Shared};
 use super::streams::{line, lines};
@@ -167,7 +168,7 @@ pub(super) async fn revoke(
     State(daemon): Shared,
     asked: Asked<RevokeRequest>,
 ) -> Answer<ReferenceReport> {
-    let Json(asked) = asked?;
+    let Json(Object(asked)) = asked?;
     let of = daemon.node.restore(Token(asked.number)).await?;
     if asked.hard {
         of.revoke_hard(Reason::FIRST_FREE, &asked.reason).await?;
@@ -184,7 +185,7 @@ pub(super) async fn drop(
     State(daemon): Shared,
     asked: Asked<DropRequest>,
 ) -> Answer<ReferenceReport> {
-    let Json(DropRequest { number }) = asked?;
+    let Json(Object(DropRequest { number })) = asked?;
     let was = one(&daemon.node, number).await?;
     daemon.node.forget(Token(number)).await?;
     Ok(Json(was))
@@ -197,7 +198,7 @@ pub(super) async fn share(
     State(daemon): Shared,
     asked: Asked<ShareRequest>,
 ) -> Answer<SharedReport> {
-    let Json(ShareRequest { path }) = asked?;
+    let Json(Object(ShareRequest { path })) = asked?;
     let offer = share::share(&daemon.node, path.as_ref()).await?;
     Ok(Json(SharedReport {
         number: offer.token.0,
@@ -213,7 +214,7 @@ pub(super) async fn fetch(
     State(daemon): Shared,
     asked: Asked<FetchRequest>,
 ) -> Result<Response, ApiError> {
-    let Json(FetchRequest { ticket, from }) = asked?;
+    let Json(Object(FetchRequest { ticket, from })) = asked?;
     let ticket: Ticket = ticket.parse().map_err(ApiError::Ticket)?;
     let fetch = Fetch::of(&daemon.node, &ticket).await?;
     let begin = FetchLine::File {

@@ -29,6 +29,7 @@ use super::admissions::{self, Admissions};
 use super::dashboard;
 use super::error::ApiError;
 use super::gate::{self, Gate, Guard, Turned};
+use super::object::Object;
 use super::openapi::ApiDoc;
 use super::socket::LocalListener;
 use super::types::{BackupReport, BoundReport, SendReceipt, StatusReport, StoreReport};
@@ -137,8 +138,12 @@ impl LocalApi {
         let guarded = middleware::from_fn_with_state(guard.clone(), gate::guard);
         let for_all = middleware::from_fn_with_state(guard, gate::guard_page);
         let router = router(Arc::clone(&self.daemon)).layer(guarded);
+        let (pages, _) = pages().split_for_parts();
+        let pages = pages
+            .method_not_allowed_fallback(|| async { ApiError::NoSuchRequest })
+            .layer(for_all);
         let router = router
-            .merge(pages().split_for_parts().0.layer(for_all))
+            .merge(pages)
             .layer(middleware::from_fn(dashboard::for_browsers));
         let limits = ServerLimits {
             connection_deadline: Duration::MAX,
@@ -192,7 +197,7 @@ pub(super) type Shared = State<Arc<Daemon>>;
 pub(super) type Answer<T> = Result<Json<T>, ApiError>;
 
 /// A request's body, or why it is none.
-pub(super) type Asked<T> = Result<Json<T>, JsonRejection>;
+pub(super) type Asked<T> = Result<Json<Object<T>>, JsonRejection>;
 
 /// What is answered, and the document of it: no path is in the one and not in the other.
 pub(super) fn routes() -> OpenApiRouter<Arc<Daemon>> {

@@ -7,7 +7,6 @@ use std::time::Duration;
 use axum::Json;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
-use axum::extract::rejection::JsonRejection;
 use axum::http::HeaderMap;
 use axum::http::header::{ACCEPT, CONTENT_TYPE};
 use axum::response::sse::{Event as SseEvent, KeepAlive, Sse};
@@ -19,9 +18,10 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast, watch};
 use tokio::time::timeout;
 
 use super::error::ApiError;
+use super::object::Object;
 use super::openapi::Refused;
 use super::report;
-use super::server::Daemon;
+use super::server::{Asked, Daemon};
 use super::types::{EventLine, TakeRequest, TakenMessage};
 use crate::Event;
 
@@ -107,9 +107,9 @@ impl Watcher {
     responses((status = 200, description = "as asked", body = Option<TakenMessage>), Refused))]
 pub(super) async fn take(
     State(daemon): State<Arc<Daemon>>,
-    asked: Result<Json<TakeRequest>, JsonRejection>,
+    asked: Asked<TakeRequest>,
 ) -> Result<Json<Option<TakenMessage>>, ApiError> {
-    let Json(TakeRequest { watch }) = asked?;
+    let Json(Object(TakeRequest { watch })) = asked?;
     daemon.watching.check(watch)?;
     let messages = daemon.node.messages();
     let mut stopping = daemon.stopping.clone();

@@ -13,6 +13,7 @@ use overlane_core::wire::bounds::FRAME_MAX_BYTES;
 use tokio::sync::{mpsc, watch};
 
 use super::error::ApiError;
+use super::object::Object;
 use super::openapi::Refused;
 use super::server::{Daemon, sealing};
 use super::streams::{line, lines};
@@ -33,8 +34,9 @@ pub(super) async fn upload(
     let end = request.iter().position(|&byte| byte == b'\n');
     let end = end.ok_or_else(|| bad("no line of JSON before the body".to_owned()))?;
     let asked = request.slice(..end);
-    let asked: UploadRequest =
+    let asked: Object<UploadRequest> =
         serde_json::from_slice(&asked).map_err(|cause| bad(cause.to_string()))?;
+    let Object(asked) = asked;
     let to = daemon.destination(&asked.destination).await?;
     if Class::from(asked.class) == Class::Application {
         Namespace::new(&asked.namespace).map_err(ApiError::Namespace)?;

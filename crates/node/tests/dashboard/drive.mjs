@@ -158,8 +158,9 @@ await test("light and dark, wide and narrow, it is readable and never wider than
       await page.setViewportSize({ width, height: 800 });
       assert.ok(await narrow(page) <= width, `${await narrow(page)} at ${width}`);
       if (width >= 360) assert.deepEqual(await beyond(page), [], `at ${width}`);
+      if (width !== 1280 && width !== 360) continue;
       await accessible(page, `${colorScheme} at ${width}`);
-      if (width === 1280 || width === 360) await shot(page, `${colorScheme}-${width}`);
+      await shot(page, `${colorScheme}-${width}`);
     }
   }
   assert.notEqual(seen.light, seen.dark);

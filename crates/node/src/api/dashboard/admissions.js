@@ -31,7 +31,7 @@ export function showAdmissions({ spans, span_ms, total }) {
   const mostNot = Math.max(...spans.map((span) => sum(span, NOT)));
   // Room for the line itself, and for at least one message.
   const unit = (HEIGHT - 4) / Math.max(most + mostNot, 1);
-  const line = 2 + most * unit || HEIGHT - 2;
+  const line = most + mostNot > 0 ? 2 + most * unit : HEIGHT - 2;
   const columns = spans.map((span, index) => {
     const x = slots - spans.length + index;
     return [column(span, x, line, unit, ADMITTED, -1), column(span, x, line, unit, NOT, 1)];

@@ -15,9 +15,9 @@ function stream(text) {
 const WORDS = {
   link_up: (it) => ["Link to ", did(it.peer), " is up"],
   link_down: (it) => ["Link to ", did(it.peer), ` ended: ${it.reason}`],
-  admitted: (it, times) => [`Admitted ${times > 1 ? `${number(times)} times` : `number ${number(it.sequence)}`} as ${it.verdict}, `, stream(it.stream)],
+  admitted: (it, times) => [`Admitted ${times > 1 ? `${number(times)} messages` : "a message"} as ${it.verdict}, `, stream(it.stream)],
   refused: (it, times) => ["Refused ", times > 1 && `${number(times)} times `, "from ", did(it.peer), `, ${it.class}: `, code(it.error)],
-  unreachable: (it) => [`Number ${number(it.sequence)} does not arrive: `, code(it.error), ", says ", did(it.reporter)],
+  unreachable: (it) => ["A message does not arrive: ", code(it.error), ", says ", did(it.reporter)],
   session_lost: (it) => ["The session with ", did(it.with), " is lost on its side"],
   send_progress: (it) => [`Send ${it.send}: ${bytes(it.placed_bytes)} of ${bytes(it.total_bytes)} in the lane`],
   mail_waits: (it) => ["Mail from ", did(it.origin), " waits to be taken"],
