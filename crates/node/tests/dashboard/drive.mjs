@@ -196,6 +196,28 @@ await test("without a token, and with a wrong one, it says so and takes the righ
   await page.close();
 });
 
+await test("a page that nobody looks at gives its connection back, and has it again when it is looked at", async () => {
+  const page = await browser.context.newPage();
+  await page.clock.install();
+  await page.goto(url);
+  await state(page, "live");
+  const look = (hidden) => page.evaluate((hidden) => {
+    Object.defineProperty(document, "hidden", { value: hidden, configurable: true });
+    document.dispatchEvent(new Event("visibilitychange"));
+  }, hidden);
+  const of = (request) => request.url().endsWith("/v1/events");
+  const ended = page.waitForEvent("requestfailed", of);
+  await look(true);
+  await page.clock.runFor(70_000);
+  await ended;
+  const again = page.waitForRequest(of);
+  await look(false);
+  await again;
+  await page.clock.runFor(3_000);
+  await page.waitForFunction(() => document.getElementById("events").textContent.includes("Nobody looked"));
+  await page.close();
+});
+
 await test("a link that is gone is gone from the page, and what then waits is told", async () => {
   const page = await open(url);
   await state(page, "live");

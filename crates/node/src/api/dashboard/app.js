@@ -12,6 +12,8 @@ import { clock, count, short } from "./words.js";
 
 const EVERY_MS = 2_000;
 const AT_MOST_EVERY_MS = 250;
+// A browser has few connections for all pages of one address: one that is not looked at gives its own back.
+const UNSEEN_MS = 60_000;
 const AGAIN_MS = [1_000, 2_000, 4_000, 8_000, 16_000, 30_000];
 
 // Something that can be waited for, again and again; what was said before is not heard.
@@ -87,11 +89,16 @@ async function follow(token, signal) {
   }
 }
 
-// The connection there is, and whether it was ended because there is another token.
+// The connection there is, and whether it was ended from here, to be made anew.
 let stop = null;
 let renewed = false;
 
-// Until it fails, or there is another token.
+function renew() {
+  renewed = true;
+  stop?.abort();
+}
+
+// Until it fails, or is ended from here.
 async function connected(token) {
   stop = new AbortController();
   renewed = false;
@@ -144,6 +151,7 @@ async function run() {
       await waitForToken("no-token", "No token", "This page shows a node to who has its token, and its address brought none.");
       continue;
     }
+    while (document.hidden) await resumed.rung;
     const before = latest;
     try {
       await connected(token);
@@ -176,13 +184,20 @@ byId("token-form").addEventListener("submit", (event) => {
   else show("token-said", "A token has 64 digits, 0 to 9 and a to f.");
   field.value = "";
 });
-document.addEventListener("visibilitychange", () => document.hidden || resumed.ring());
+let unseen = 0;
+document.addEventListener("visibilitychange", () => {
+  clearTimeout(unseen);
+  if (!document.hidden) return resumed.ring();
+  unseen = setTimeout(() => {
+    handleEvent({ event: "unseen" });
+    renew();
+  }, UNSEEN_MS);
+});
 // The address of the same page with another token.
 addEventListener("hashchange", () => {
   if (!/^#[0-9a-f]{64}$/.test(location.hash)) return;
   tokenOfPage();
-  renewed = true;
-  stop?.abort();
+  renew();
   given.ring();
   again.ring();
 });

@@ -25,6 +25,7 @@ const WORDS = {
   mail_ended: (it) => ["Mail for ", did(it.destination), ` was ${it.outcome}, says `, did(it.by)],
   store_failed: (it) => ["The store failed: ", code(it.error), ` ${it.message}`],
   missed: (it) => [`${count(it.count, "event", "events")} came faster than this page took them`],
+  unseen: () => ["Nobody looked at this page: what happened until this instant is not in the list"],
 };
 
 const BAD = new Set(["store_failed", "mail_lost", "unreachable"]);
@@ -35,6 +36,7 @@ function kind(event) {
     case "admitted": return `${event.stream} ${event.verdict}`;
     case "refused": return `${event.peer} ${event.class} ${event.error}`;
     case "send_progress": return `send ${event.send}`;
+    case "unseen": return "unseen";
     default: return null;
   }
 }
