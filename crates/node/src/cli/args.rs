@@ -263,6 +263,7 @@ const SIM_HELP: &str = "\
 Example: overlane sim --nodes 16 --minutes 10 --seed 7
          overlane sim --nodes 64 --minutes 10 --seed 7 --faults churn,loss,partition --json
          overlane sim --seed 7 --hostile lies,offers    one node in eight is hostile
+         overlane sim --seed 7 --mails 10               much mail to those who are away
          overlane sim --seed 1 --seeds 400              seeds 1 to 400, a line each
          overlane sim --seed 7 --trace 2>trace.txt      everything that happens, a line each
          overlane sim --seed 7 --broken early-release   a broken part, which must be noticed";
@@ -290,12 +291,18 @@ pub(super) struct Sim {
     #[arg(long, value_name = "FAULTS", default_value = "all")]
     pub(super) faults: overlane_node::sim::Faults,
     /// What hostile nodes do, one node in eight: all, none, or some of lies, reports, offers, loops,
-    /// mute, delegations and garbage, with commas between
+    /// mute, delegations, garbage, drops, old-mail and back-dates, with commas between
     #[arg(long, value_name = "ACTS", default_value = "none")]
     pub(super) hostile: overlane_node::sim::Acts,
     /// Messages that each node sends in a simulated minute, on average
     #[arg(long, value_name = "NUMBER", default_value_t = 30)]
     pub(super) messages: u64,
+    /// Mails that each node sends in a simulated minute, on average, to nodes that are away where any are
+    #[arg(long, value_name = "NUMBER", default_value_t = 2)]
+    pub(super) mails: u64,
+    /// How many groups there are, each of five members and a host
+    #[arg(long, value_name = "NUMBER", default_value_t = 2)]
+    pub(super) groups: usize,
     /// Break one part on purpose; an unknown name shows them all
     #[arg(long, value_name = "NAME")]
     pub(super) broken: Option<overlane_node::sim::Broken>,

@@ -4,7 +4,7 @@ use std::io::{IsTerminal, Write};
 use std::time::Instant;
 
 use overlane_core::Fault as Whose;
-use overlane_node::sim::{Minute, Report, Sim, SimConfig};
+use overlane_node::sim::{GroupCounts, MailCounts, Minute, Report, Sim, SimConfig};
 use serde_json::{Value, json};
 
 use super::args;
@@ -27,6 +27,8 @@ pub(super) fn sim(asked: &args::Sim, output: &Output) -> Result<Done, Failure> {
             faults: asked.faults.clone(),
             hostile: asked.hostile.clone(),
             messages_per_minute: asked.messages,
+            mails_per_minute: asked.mails,
+            groups: asked.groups,
             broken: asked.broken,
         };
         let report = run(config, asked, output)?;
@@ -117,6 +119,9 @@ fn minute_json(minute: &Minute) -> Value {
         "starts": counts.starts,
         "power_cuts": counts.power_cuts,
         "partitions": counts.partitions,
+        "mails_held": counts.mail.held,
+        "mails_taken": counts.mail.taken,
+        "posts": counts.groups.posts,
         "violations": minute.violations,
     })
 }
@@ -179,6 +184,8 @@ fn report_json(report: &Report) -> Value {
         "links_down": counts.links_down,
         "partitions": counts.partitions,
         "clocks_set": counts.clocks_set,
+        "mail": mail_json(&counts.mail),
+        "groups": groups_json(&counts.groups),
         "steps": report.steps,
         "trace": report.trace,
         "by_law": report.by_law,
@@ -186,6 +193,76 @@ fn report_json(report: &Report) -> Value {
         "command": report.config.command(),
         "violations": report.violations,
     })
+}
+
+fn mail_json(mail: &MailCounts) -> Value {
+    json!({
+        "sent": mail.sent,
+        "delivered": mail.delivered,
+        "held": mail.held,
+        "not_held": mail.not_held,
+        "waited": mail.waited,
+        "taken": mail.taken,
+        "left_alone": mail.left_alone,
+        "let_go": mail.let_go,
+        "handed_on": mail.handed_on,
+        "lost": mail.lost,
+        "dropped": mail.dropped,
+        "refused": mail.refused,
+    })
+}
+
+fn groups_json(groups: &GroupCounts) -> Value {
+    json!({
+        "groups": groups.groups,
+        "joined": groups.joined,
+        "removed": groups.removed,
+        "posts": groups.posts,
+        "came": groups.came,
+        "caught_up": groups.caught_up,
+        "posts_refused": groups.posts_refused,
+        "refused": groups.refused,
+    })
+}
+
+fn groups_line(groups: &GroupCounts) -> String {
+    let GroupCounts {
+        groups,
+        joined,
+        removed,
+        posts,
+        came,
+        caught_up,
+        posts_refused,
+        refused,
+    } = groups;
+    format!(
+        "\n  {groups} groups: {joined} joined, {removed} removed, {posts} posts, {came} came to \
+         others, {caught_up} of them after a restart, refused {posts_refused:?}, requests refused \
+         {refused:?}"
+    )
+}
+
+fn mail_line(mail: &MailCounts) -> String {
+    let MailCounts {
+        sent,
+        delivered,
+        held,
+        not_held,
+        waited,
+        taken,
+        left_alone,
+        let_go,
+        handed_on,
+        lost,
+        dropped,
+        refused,
+    } = mail;
+    format!(
+        "\n  mail: {sent} sent, {delivered} delivered at once, {held} held, neither {not_held:?}; \
+         {waited} waited, {taken} taken, {left_alone} left alone, lost {lost:?}; holders let go of \
+         {let_go}, handed {handed_on} on, dropped {dropped}, refused {refused:?}"
+    )
 }
 
 fn report_lines(report: &Report, took_ms: u64, many: bool) -> String {
@@ -228,6 +305,12 @@ fn report_lines(report: &Report, took_ms: u64, many: bool) -> String {
             counts.links_up,
             counts.links_down,
         );
+        if counts.mail.sent > 0 {
+            text += &mail_line(&counts.mail);
+        }
+        if counts.groups.groups > 0 {
+            text += &groups_line(&counts.groups);
+        }
     }
     for violation in report.first.iter().take(VIOLATIONS_SHOWN) {
         let (at_ms, law, words) = (violation.at_ms, violation.law, &violation.words);

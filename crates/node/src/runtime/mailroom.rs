@@ -17,7 +17,7 @@ use crate::peer::inbox::{Arrived, Effect, InboxError, Keeper, TakeId, Told, Work
 use crate::peer::{Delivery, SendId};
 
 /// Jobs that share a flush at most.
-const GATHERED_MAX: usize = 512;
+pub(crate) const GATHERED_MAX: usize = 512;
 
 /// A keeper of mail, whatever its store is.
 trait AnyKeeper: Send {

@@ -51,6 +51,8 @@ pub(crate) use groups::{GroupDoor, OpenGroups, opens};
 pub(crate) use identity::Identity;
 #[cfg(feature = "sim")]
 pub(crate) use identity::is_rotation_due;
+#[cfg(feature = "sim")]
+pub(crate) use mailroom::GATHERED_MAX;
 pub(crate) use mailroom::{InboxStore, MailRequest};
 #[cfg(feature = "sim")]
 pub(crate) use redial::Backoff;

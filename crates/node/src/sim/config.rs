@@ -11,6 +11,12 @@ pub const MINUTES_MAX: u64 = 7 * 24 * 60;
 /// Messages that one node's application sends in a simulated minute at most.
 pub const MESSAGES_PER_MINUTE_MAX: u64 = 60_000;
 
+/// Mails that one node's application sends in a simulated minute at most.
+pub const MAILS_PER_MINUTE_MAX: u64 = 600;
+
+/// Groups of one simulation at most.
+pub const GROUPS_MAX: usize = 64;
+
 /// One node in so many is hostile, where any are.
 pub const HOSTILE_ONE_IN: usize = 8;
 
@@ -33,6 +39,12 @@ pub struct SimConfig {
     pub hostile: Acts,
     /// Messages that each node's application sends in a simulated minute, on average.
     pub messages_per_minute: u64,
+    /// Mails that each node's application sends in a simulated minute, on average, to nodes that are away
+    /// where any are. With none, nodes have no store of mail; and they hold it for each other on a ring
+    /// alone.
+    pub mails_per_minute: u64,
+    /// Groups, on a ring of four nodes or more. With none, nodes have no store of groups.
+    pub groups: usize,
     /// What is broken on purpose, for the checkers to notice.
     pub broken: Option<Broken>,
 }
@@ -47,6 +59,8 @@ impl Default for SimConfig {
             faults: Faults::all(),
             hostile: Acts::none(),
             messages_per_minute: 30,
+            mails_per_minute: 2,
+            groups: 2,
             broken: None,
         }
     }
@@ -73,6 +87,18 @@ pub enum ConfigError {
         /// What was asked for.
         messages: u64,
     },
+    /// More mails than may be.
+    #[error("{mails} mails a minute: give at most {MAILS_PER_MINUTE_MAX}")]
+    Mails {
+        /// What was asked for.
+        mails: u64,
+    },
+    /// More groups than may be.
+    #[error("{groups} groups: give at most {GROUPS_MAX}")]
+    Groups {
+        /// What was asked for.
+        groups: usize,
+    },
 }
 
 impl SimConfig {
@@ -91,7 +117,30 @@ impl SimConfig {
         if messages > MESSAGES_PER_MINUTE_MAX {
             return Err(ConfigError::Messages { messages });
         }
+        let mails = self.mails_per_minute;
+        if mails > MAILS_PER_MINUTE_MAX {
+            return Err(ConfigError::Mails { mails });
+        }
+        let groups = self.groups;
+        if groups > GROUPS_MAX {
+            return Err(ConfigError::Groups { groups });
+        }
         Ok(())
+    }
+
+    /// Whether nodes hold mail for each other.
+    pub fn has_mail(&self) -> bool {
+        self.mails_per_minute > 0 && self.topology == Topology::Ring
+    }
+
+    /// Whether nodes keep groups.
+    pub fn has_groups(&self) -> bool {
+        self.groups > 0 && self.topology == Topology::Ring
+    }
+
+    /// Whether nodes say something to each other from time to time that no application sent.
+    pub(super) fn has_keepers(&self) -> bool {
+        self.has_mail() || self.has_groups()
     }
 
     /// The command that runs it again.
@@ -104,11 +153,14 @@ impl SimConfig {
             faults,
             hostile,
             messages_per_minute,
+            mails_per_minute,
+            groups,
             broken,
         } = self;
         let mut command = format!(
             "overlane sim --nodes {nodes} --minutes {minutes} --seed {seed} --faults {faults} \
-             --messages {messages_per_minute}"
+             --messages {messages_per_minute} --mails {mails_per_minute} \
+             --groups {groups}"
         );
         if *topology != Topology::Ring {
             command += &format!(" --topology {topology}");
@@ -158,5 +210,7 @@ mod tests {
         assert!(with(|it| it.minutes = 0).is_err());
         assert!(with(|it| it.minutes = MINUTES_MAX + 1).is_err());
         assert!(with(|it| it.messages_per_minute = MESSAGES_PER_MINUTE_MAX + 1).is_err());
+        assert!(with(|it| it.mails_per_minute = MAILS_PER_MINUTE_MAX + 1).is_err());
+        assert!(with(|it| it.groups = GROUPS_MAX + 1).is_err());
     }
 }

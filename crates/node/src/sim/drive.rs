@@ -88,14 +88,14 @@ impl World<'_> {
             | Effect::Asked { .. }
             | Effect::InSession { .. }
             | Effect::Commit(_)
-            | Effect::Keeper(..)
             | Effect::Receipt { .. }
-            | Effect::References(_)
-            | Effect::Keep(_)
-            | Effect::Mail(_) => {
+            | Effect::References(_) => {
                 let words = format!("node {node} does what it was not asked for");
                 self.broke("nothing of a ring, nothing of references", words);
             }
+            Effect::Keeper(_, heard) => self.hear(node, heard),
+            Effect::Keep(work) => self.keep(node, work),
+            Effect::Mail(effect) => self.mail_did(node, effect),
             Effect::Sent { id, result } => self.sent(node, id, result),
             Effect::Event(event) => self.told(node, event),
         }
@@ -198,7 +198,7 @@ impl World<'_> {
     }
 
     /// A message reaches its application.
-    fn handed_over(&mut self, node: usize, signed: Signed) {
+    pub(super) fn handed_over(&mut self, node: usize, signed: Signed) {
         self.counts.dispatched += 1;
         let number = node.to_be_bytes();
         let noted: [&[u8]; 3] = [b"dispatched", &number, &signed.digest.0];
@@ -216,6 +216,7 @@ impl World<'_> {
             return self.broke("one result a send", words);
         };
         let number = node.to_be_bytes();
+        self.mail_signed(node, id, result.as_ref().ok());
         match result {
             Ok(receipt) => {
                 let signed = Signed {
@@ -269,10 +270,8 @@ impl World<'_> {
                     self.unlinked(node, to);
                 }
             }
-            Told::Admitted { .. }
-            | Told::Unreachable { .. }
-            | Told::SendProgress { .. }
-            | Told::Mail(_) => {}
+            Told::Admitted { .. } | Told::Unreachable { .. } | Told::SendProgress { .. } => {}
+            Told::Mail(event) => self.mail_told(node, event),
             Told::Refused {
                 peer,
                 class,
@@ -450,7 +449,7 @@ impl World<'_> {
     }
 
     /// How long the node's application still takes nothing.
-    fn app_idle_ms(&self, node: usize) -> u64 {
+    pub(super) fn app_idle_ms(&self, node: usize) -> u64 {
         let idle = self.nodes.get(node).map_or(0, |node| node.idle_until_ms);
         idle.saturating_sub(self.now_ms).max(self.idle_ms(node))
     }

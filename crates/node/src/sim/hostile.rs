@@ -45,6 +45,12 @@ impl World<'_> {
                 self.act_later(node);
             }
         }
+        let hostile = self.hostile.iter();
+        let hostile = hostile.filter_map(|&it| Some(self.nodes.get(it)?.did));
+        let hostile = hostile.collect();
+        if let Some(mails) = &mut self.checks.mail {
+            mails.hostile(hostile);
+        }
     }
 
     fn act_later(&mut self, node: usize) {
@@ -53,7 +59,7 @@ impl World<'_> {
     }
 
     /// Whether a node does this now.
-    fn does(&self, node: usize, act: Act) -> bool {
+    pub(super) fn does(&self, node: usize, act: Act) -> bool {
         let now = self.phase == Phase::Faults && self.hostile.contains(&node);
         now && self.config.hostile.has(act)
     }
@@ -79,7 +85,9 @@ impl World<'_> {
         });
         match act {
             // They are done where its frames leave.
-            Act::Lies | Act::Loops => {}
+            Act::Lies | Act::Loops | Act::Drops => {}
+            Act::OldMail => self.bring_old_mail(node),
+            Act::BackDates => self.back_date(node),
             Act::Reports => self.report_what_was_not_sent(node),
             Act::Offers => self.flood_with_offers(node),
             Act::Mute => self.mute(node),

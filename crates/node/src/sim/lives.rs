@@ -17,12 +17,19 @@ impl World<'_> {
         let torn = self.config.faults.has(Fault::Crash) && self.phase == Phase::Faults;
         let torn = torn && self.permille(100);
         let old_lease = self.is_broken(Broken::OldLease);
+        let (mail, groups) = (self.config.has_mail(), self.config.has_groups());
         let now_ms = self.now_ms;
         let Some(node) = self.nodes.get_mut(number).filter(|it| it.running.is_none()) else {
             return;
         };
         if torn {
             node.store.cut_while_opening(&mut self.chance);
+            if mail {
+                node.mail.cut_while_opening(&mut self.chance);
+            }
+            if groups {
+                node.group_disk.cut_while_opening(&mut self.chance);
+            }
             self.counts.power_cuts += 1;
             let wait_ms = self.between(500, 5_000);
             return self.after(wait_ms, Event::Start(number));
@@ -39,6 +46,15 @@ impl World<'_> {
                 let wait_ms = self.between(1_000, 5_000);
                 return self.after(wait_ms, Event::Start(number));
             }
+        };
+        let opened = self.open_mail(number);
+        let opened = opened.and_then(|mail| Ok((mail, self.open_groups(number)?)));
+        let (mail, groups) = match opened {
+            Ok(opened) => opened,
+            Err(error) => return self.logs_do_not_open(number, &error),
+        };
+        let Some(node) = self.nodes.get_mut(number) else {
+            return;
         };
         let kept = node.last_scan.replace(scan.clone());
         let scan = kept.filter(|_| old_lease).unwrap_or(scan);
@@ -59,8 +75,31 @@ impl World<'_> {
             self.broke("a record survives any crash", words);
         }
         self.dirty_nodes.insert(number);
+        self.begin_mail(number, mail);
+        if let Err(error) = self.begin_keeping(number, groups) {
+            let node = self.nodes.get_mut(number);
+            if !node.is_some_and(|it| it.group_disk.heal()) {
+                let words = format!("node {number}: what it has of groups does not open: {error}");
+                self.broke("a store opens after any crash", words);
+            }
+            self.mend_later(self.life(number));
+        }
         self.join(number);
         self.dial_all(number);
+    }
+
+    /// As with the records: a disk that fails is mended; one that does not must open.
+    fn logs_do_not_open(&mut self, number: usize, error: &str) {
+        let healed = self.nodes.get_mut(number).is_some_and(|node| {
+            node.store.kill(None);
+            node.mail.heal() | node.group_disk.heal()
+        });
+        if !healed {
+            let words = format!("node {number}: a store of logs does not open: {error}");
+            return self.broke("a store opens after any crash", words);
+        }
+        let wait_ms = self.between(1_000, 5_000);
+        self.after(wait_ms, Event::Start(number));
     }
 
     /// A node stops in order.
@@ -99,10 +138,18 @@ impl World<'_> {
         }
         self.counts.stops += 1;
         let now_ms = self.now_ms;
+        self.mail_ended(life.node, true);
         if let Some(node) = self.nodes.get_mut(life.node) {
-            node.running = None;
+            let running = node.running.take();
             node.down_since_ms = Some(now_ms);
             node.store.close();
+            let rooms = running.map(|it| (it.mail, it.groups)).unwrap_or_default();
+            if let Some(mail) = rooms.0 {
+                node.mail.close(mail);
+            }
+            if let Some(groups) = rooms.1 {
+                node.group_disk.close(groups);
+            }
         }
         let away_ms = self.between(500, 60_000);
         self.after(away_ms, Event::Start(life.node));
@@ -111,7 +158,7 @@ impl World<'_> {
     /// A process ends at once, and its system goes on.
     pub(super) fn kill(&mut self, number: usize) {
         let handed = self.permille(500);
-        let Some(running) = self.end_process(number) else {
+        let Some(mut running) = self.end_process(number) else {
             return;
         };
         self.counts.kills += 1;
@@ -119,6 +166,12 @@ impl World<'_> {
         let batch = running.writing.front().filter(|_| handed);
         if let Some(node) = self.nodes.get_mut(number) {
             node.store.kill(batch);
+            if let Some(mail) = running.mail.take() {
+                node.mail.kill(mail, handed);
+            }
+            if let Some(groups) = running.groups.take() {
+                node.group_disk.kill(groups, handed);
+            }
         }
         let away_ms = self.between(500, 60_000);
         self.after(away_ms, Event::Start(number));
@@ -135,7 +188,7 @@ impl World<'_> {
 
     pub(super) fn cut_power(&mut self, number: usize) {
         let forgetful = self.is_broken(Broken::ForgetfulDisk);
-        let Some(running) = self.end_process(number) else {
+        let Some(mut running) = self.end_process(number) else {
             return;
         };
         self.counts.power_cuts += 1;
@@ -144,6 +197,12 @@ impl World<'_> {
             match forgetful {
                 true => node.store.cut_with_a_forgetful_disk(),
                 false => node.store.cut(running.writing.front(), &mut self.chance),
+            }
+            if let Some(mail) = running.mail.take() {
+                node.mail.cut(mail, &mut self.chance);
+            }
+            if let Some(groups) = running.groups.take() {
+                node.group_disk.cut(groups, &mut self.chance);
             }
         }
         let away_ms = self.between(500, 60_000);
@@ -174,6 +233,7 @@ impl World<'_> {
             let words = "nothing came for too long";
             self.after(wait_ms, Event::TransportOver((link, 1 - side), words));
         }
+        self.mail_ended(number, false);
         self.ring_lost_a_node();
         Some(running)
     }
@@ -188,10 +248,19 @@ impl World<'_> {
         if self.living(life).is_none() {
             return;
         }
-        self.end_process(life.node);
+        let running = self.end_process(life.node);
         if let Some(node) = self.nodes.get_mut(life.node) {
             node.store.heal();
             node.store.kill(None);
+            let rooms = running.map(|it| (it.mail, it.groups)).unwrap_or_default();
+            if let Some(mail) = rooms.0 {
+                node.mail.kill(mail, false);
+            }
+            if let Some(groups) = rooms.1 {
+                node.group_disk.kill(groups, false);
+            }
+            node.mail.heal();
+            node.group_disk.heal();
         }
         self.after(500, Event::Start(life.node));
     }

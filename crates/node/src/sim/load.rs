@@ -208,7 +208,7 @@ impl World<'_> {
 }
 
 /// A message of this class and about this size, unlike any other of its node.
-fn data(class: Class, number: u64, size_bytes: u64) -> Option<Data> {
+pub(super) fn data(class: Class, number: u64, size_bytes: u64) -> Option<Data> {
     let mut body = number.to_be_bytes().to_vec();
     let size = usize::try_from(size_bytes).ok()?;
     body.resize(size.max(body.len()), 0xa5);

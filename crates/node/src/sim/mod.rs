@@ -22,10 +22,14 @@ mod config;
 mod courier;
 mod dial;
 mod drive;
+mod groups;
+mod holders;
 mod hostile;
 mod link;
 mod lives;
 mod load;
+mod mail;
+mod mailbox;
 mod names;
 mod net;
 mod node;
@@ -39,13 +43,14 @@ mod world;
 
 pub use check::{VIOLATIONS_KEPT_MAX, Violation};
 pub use config::{
-    ConfigError, HOSTILE_ONE_IN, MESSAGES_PER_MINUTE_MAX, MINUTES_MAX, NODES_MAX, SimConfig,
+    ConfigError, GROUPS_MAX, HOSTILE_ONE_IN, MAILS_PER_MINUTE_MAX, MESSAGES_PER_MINUTE_MAX,
+    MINUTES_MAX, NODES_MAX, SimConfig,
 };
 pub use names::{
     Act, Acts, Broken, Chosen, Fault, Faults, Named, Topology, UnknownAct, UnknownBroken,
     UnknownFault, UnknownTopology,
 };
-pub use report::{Counts, Minute, Phase, Report};
+pub use report::{Counts, GroupCounts, MailCounts, Minute, Phase, Report};
 
 use overlane_core::ring::with_mutant;
 use trace::Trace;

@@ -109,6 +109,12 @@ named! {
         Delegations = "delegations",
         /// It sends frames that are none, on lanes that are not theirs, and for others.
         Garbage = "garbage",
+        /// As a holder it gives receipts for mail and drops it, or tells its owner that it holds none.
+        Drops = "drops",
+        /// It brings mail again that it once held, to holders and to its owner.
+        OldMail = "old-mail",
+        /// It says that it holds mail since before it was written, or from a time that is not yet.
+        BackDates = "back-dates",
     }
 }
 
@@ -151,6 +157,18 @@ named! {
         DeadPredecessor = "dead-predecessor",
         /// Nearer successors are not asked for.
         NoCandidates = "no-candidates",
+        /// A crash takes back what the disk under a store of mail had flushed.
+        ForgetfulInbox = "forgetful-inbox",
+        /// A holder that leaves a chain lets go of its mail before the chain has it.
+        DroppedInbox = "dropped-inbox",
+        /// Holders are told to let go of mail that waits to be taken.
+        EarlyRemoval = "early-removal",
+        /// An application is handed a mail that waits, and takes it when it has dealt with it.
+        EarlyTake = "early-take",
+        /// A node that was started again does not hear what is said of groups.
+        DeafKeeper = "deaf-keeper",
+        /// Who is to be removed from a group stays on its roster.
+        ForgottenRemoval = "forgotten-removal",
     }
 }
 

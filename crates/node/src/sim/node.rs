@@ -7,9 +7,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use overlane_core::identity::{
-    Account, DELEGATION_TTL_DEFAULT_MS, Delegatee, Delegation, Life, Signer, VerifyContext,
+    Account, AccountKey, DELEGATION_TTL_DEFAULT_MS, Delegatee, Delegation, Life, Signer,
+    VerifyContext,
 };
 use overlane_core::replay::Batch;
+use overlane_core::seal::SealingSecret;
 use overlane_core::signal::OfferGuard;
 use overlane_core::store::Scan;
 use overlane_core::{Class, Did, NetworkId};
@@ -18,6 +20,8 @@ use zeroize::Zeroizing;
 
 use super::clock::{Clock, SLOWEST};
 use super::courier::RingDial;
+use super::groups::GroupRoom;
+use super::mailbox::{LogsDisk, Mailroom};
 use super::store::SimStore;
 use crate::link::config::{HANDSHAKES_DEFAULT_MAX, PEERS_DEFAULT_MAX};
 use crate::link::registry::{Handle, Registry};
@@ -36,6 +40,8 @@ pub(super) struct SimNode {
     account: Account,
     pub(super) clock: Clock,
     pub(super) store: SimStore,
+    pub(super) mail: LogsDisk,
+    pub(super) group_disk: LogsDisk,
     /// How often it was started.
     pub(super) life: u32,
     /// `None` while it is down.
@@ -57,6 +63,8 @@ pub(super) struct SimNode {
     /// Its store failed in this life.
     pub(super) store_failed: bool,
     pub(super) next_number: u64,
+    /// When it last had nothing on its way.
+    pub(super) settled_ms: u64,
 }
 
 /// A node that another keeps a link to.
@@ -87,6 +95,10 @@ pub(super) struct Running {
     pub(super) leaving: bool,
     pub(super) next_send: u64,
     pub(super) asked: BTreeMap<SendId, Asked>,
+    /// Its keeper of mail, if it has one.
+    pub(super) mail: Option<Mailroom>,
+    /// Its keeper of groups, if it has one.
+    pub(super) groups: Option<GroupRoom>,
     /// Offers on their way by the ring.
     pub(super) dials: BTreeMap<AskId, RingDial>,
     pub(super) next_ask: u64,
@@ -154,6 +166,8 @@ impl SimNode {
                 wrong_by_ms: 0,
             },
             store: SimStore::new(),
+            mail: LogsDisk::default(),
+            group_disk: LogsDisk::default(),
             life: 0,
             running: None,
             down_since_ms: None,
@@ -165,6 +179,7 @@ impl SimNode {
             recent: BTreeMap::new(),
             store_failed: false,
             next_number: 0,
+            settled_ms: 0,
         })
     }
 
@@ -193,6 +208,8 @@ impl SimNode {
             leaving: false,
             next_send: 0,
             asked: BTreeMap::new(),
+            mail: None,
+            groups: None,
             dials: BTreeMap::new(),
             next_ask: 0,
             mute_until_ms: 0,
@@ -200,6 +217,16 @@ impl SimNode {
             ended: Rc::default(),
         });
         Some(())
+    }
+
+    /// What opens what is sealed to its account.
+    pub(super) fn sealing(&self) -> Option<SealingSecret> {
+        SealingSecret::of_account(&self.account)
+    }
+
+    /// Its account's public key.
+    pub(super) fn key(&self) -> AccountKey {
+        self.account.key().clone()
     }
 
     /// Draws another delegatee, as a node does whose delegation is due.

@@ -76,6 +76,60 @@ pub struct Counts {
     pub partitions: u64,
     /// Wall clocks that were set wrong.
     pub clocks_set: u64,
+    /// What became of mail.
+    pub mail: MailCounts,
+    /// What became of groups.
+    pub groups: GroupCounts,
+}
+
+/// What became of groups so far.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct GroupCounts {
+    /// Groups that were made.
+    pub groups: u64,
+    /// Members and hosts that joined one.
+    pub joined: u64,
+    /// Members that were removed from one.
+    pub removed: u64,
+    /// Posts that were durable with who wrote them.
+    pub posts: u64,
+    /// Posts that came to another than who wrote them, each counted.
+    pub came: u64,
+    /// Of them, those that were written before the node that they came to was started.
+    pub caught_up: u64,
+    /// Posts that a host refused, by code.
+    pub posts_refused: BTreeMap<String, u64>,
+    /// Requests of applications that were refused, by code.
+    pub refused: BTreeMap<&'static str, u64>,
+}
+
+/// What became of mail so far.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct MailCounts {
+    /// Mails that nodes sent.
+    pub sent: u64,
+    /// Of them, those that their destination said it admitted.
+    pub delivered: u64,
+    /// Those whose sender was given holders' receipts.
+    pub held: u64,
+    /// Those that are neither, by code.
+    pub not_held: BTreeMap<&'static str, u64>,
+    /// Mails that came from holders and wait to be taken; again after a restart, counted again.
+    pub waited: u64,
+    /// Mails that applications took.
+    pub taken: u64,
+    /// Mails that applications leave where they are.
+    pub left_alone: u64,
+    /// Mails that a holder let go of as its owner asked, each holder counted.
+    pub let_go: u64,
+    /// Mails that a holder left to the holders after it.
+    pub handed_on: u64,
+    /// Mails that can be admitted no more, by code.
+    pub lost: BTreeMap<&'static str, u64>,
+    /// What hostile holders dropped, and questions of owners to which they hid it.
+    pub dropped: u64,
+    /// What holders refused, by code.
+    pub refused: BTreeMap<String, u64>,
 }
 
 /// A simulated minute.

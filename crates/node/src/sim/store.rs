@@ -117,33 +117,42 @@ impl SimStore {
 
     fn crash(&mut self, from: usize, chance: &mut Seeded) {
         self.journal = None;
-        let effects = self.disk.position().saturating_sub(from);
-        let count = u64::try_from(effects).unwrap_or(u64::MAX);
-        let at = usize::try_from(chance.below(count.saturating_add(1))).unwrap_or(effects);
-        let image = self.disk.recording().crash_image(from + at, chance);
-        self.disk = Disk::from_image(&image);
+        self.disk = crashed(&self.disk, from, chance);
     }
 
     /// Lets a call of the disk fail, soon.
     pub(super) fn fail(&mut self, chance: &mut Seeded) {
-        let kinds = [
-            FaultKind::Io,
-            FaultKind::NoSpace,
-            FaultKind::FileFlush,
-            FaultKind::Short,
-            FaultKind::Interrupted,
-        ];
-        let drawn = usize::try_from(chance.below(5)).unwrap_or_default();
-        let kind = kinds.get(drawn).copied().unwrap_or(FaultKind::Io);
-        self.disk.fail(FaultPlan {
-            kind,
-            at: 1 + chance.below(3),
-            for_good: matches!(kind, FaultKind::Io | FaultKind::NoSpace),
-        });
+        self.disk.fail(plan(chance));
     }
 
     /// The disk fails no more; whether it had.
     pub(super) fn heal(&mut self) -> bool {
         self.disk.heal()
+    }
+}
+
+/// What the disk shows after the power failed at some effect from this one on.
+pub(super) fn crashed(disk: &Disk, from: usize, chance: &mut Seeded) -> Disk {
+    let effects = disk.position().saturating_sub(from);
+    let count = u64::try_from(effects).unwrap_or(u64::MAX);
+    let at = usize::try_from(chance.below(count.saturating_add(1))).unwrap_or(effects);
+    Disk::from_image(&disk.recording().crash_image(from + at, chance))
+}
+
+/// A call that will fail, soon.
+pub(super) fn plan(chance: &mut Seeded) -> FaultPlan {
+    let kinds = [
+        FaultKind::Io,
+        FaultKind::NoSpace,
+        FaultKind::FileFlush,
+        FaultKind::Short,
+        FaultKind::Interrupted,
+    ];
+    let drawn = usize::try_from(chance.below(5)).unwrap_or_default();
+    let kind = kinds.get(drawn).copied().unwrap_or(FaultKind::Io);
+    FaultPlan {
+        kind,
+        at: 1 + chance.below(3),
+        for_good: matches!(kind, FaultKind::Io | FaultKind::NoSpace),
     }
 }

@@ -1,7 +1,9 @@
 //! What goes wrong, when, and how it heals.
 
+use super::check::GroupWatch;
 use super::drive::is_settled;
 use super::names::{Fault, Topology};
+use super::node::Running;
 use super::report::Phase;
 use super::world::{Event, Life, World};
 
@@ -24,6 +26,14 @@ const HEAL_WITHIN_MS: u64 = 9 * 60_000;
 const RING_HEALS_WITHIN_MS: u64 = 18 * 60_000;
 /// How long what is sent then may take.
 pub(super) const DELIVER_WITHIN_MS: u64 = 90_000;
+
+/// How long after the healing what is held may take to be taken, and what was posted to come: an inbox
+/// and a group's host are asked every minute, holders reconcile every minute, and who is new among them
+/// is asked for it then.
+const KEEPERS_WITHIN_MS: u64 = 5 * 60_000;
+
+/// How long a node may have something on its way that comes again and again.
+const SETTLED_WITHIN_MS: u64 = 30_000;
 
 /// A change of the weather.
 #[derive(Debug, Clone, Copy)]
@@ -111,8 +121,13 @@ impl World<'_> {
             Fault::Stall => self.stall(node),
             Fault::Disk => {
                 self.note_fault("disk", || format!("the disk of node {node} fails"));
-                if let Some(node) = self.nodes.get_mut(node) {
-                    node.store.fail(&mut self.chance);
+                let mail = self.config.has_mail() && self.permille(400);
+                let groups = self.config.has_groups() && self.permille(300);
+                match self.nodes.get_mut(node) {
+                    Some(node) if mail => node.mail.fail(&mut self.chance),
+                    Some(node) if groups => node.group_disk.fail(&mut self.chance),
+                    Some(node) => node.store.fail(&mut self.chance),
+                    None => {}
                 }
             }
             Fault::Clock => self.set_clock_wrong(node),
@@ -230,7 +245,7 @@ impl World<'_> {
         }
         let mut failed = Vec::new();
         for node in &mut self.nodes {
-            let fired = node.store.heal();
+            let fired = node.store.heal() | node.mail.heal() | node.group_disk.heal();
             node.clock.wrong_by_ms = 0;
             node.stalled_until_ms = 0;
             node.idle_until_ms = 0;
@@ -272,10 +287,20 @@ impl World<'_> {
             Phase::Healed => {
                 let healed_ms = self.healed_after_ms.unwrap_or_default();
                 let for_ms = since_heal_ms - healed_ms;
-                let resting = self.checks.undelivered() == 0 && self.all_settled().is_ok();
-                if for_ms >= DELIVER_WITHIN_MS / 3 && resting {
+                self.note_settled();
+                self.read_groups();
+                let (owed, lack) = (self.mail_owed(), self.groups_lack());
+                let delivered = self.checks.undelivered() == 0 && owed == 0 && lack.is_none();
+                let within_ms = match (owed, &lack) {
+                    (0, None) => DELIVER_WITHIN_MS,
+                    _ => KEEPERS_WITHIN_MS,
+                };
+                if for_ms >= DELIVER_WITHIN_MS / 3 && delivered && self.all_settled().is_ok() {
                     self.phase = Phase::Over;
-                } else if for_ms > DELIVER_WITHIN_MS {
+                } else if for_ms > within_ms {
+                    if let Some(words) = lack {
+                        self.broke(GroupWatch::law_of_lacks(), words);
+                    }
                     if let Err(words) = self.all_settled() {
                         self.broke("nothing stands still", words);
                     }
@@ -312,13 +337,30 @@ impl World<'_> {
         missing
     }
 
-    /// Whether no node has anything on its way that it should not.
+    /// Notes who has nothing on its way that it should not.
+    fn note_settled(&mut self) {
+        let now_ms = self.now_ms;
+        for node in &mut self.nodes {
+            let settled = |it: &Running| is_settled(&it.peer, it.jobs.len());
+            if node.running.as_ref().is_some_and(settled) {
+                node.settled_ms = now_ms;
+            }
+        }
+    }
+
+    /// Whether no node has had something on its way all the time that it should not. Where mail is held, a
+    /// word about it may be on its way at any instant.
     fn all_settled(&self) -> Result<(), String> {
+        let settled_within_ms = match self.config.has_keepers() {
+            true => SETTLED_WITHIN_MS,
+            false => 0,
+        };
         for node in &self.nodes {
             let Some(running) = &node.running else {
                 continue;
             };
-            if !is_settled(&running.peer, running.jobs.len()) {
+            let since_ms = self.now_ms.saturating_sub(node.settled_ms);
+            if since_ms > settled_within_ms {
                 let (jobs, sends) = (running.jobs.len(), running.peer.pending_sends());
                 return Err(format!(
                     "node {}: {sends} sends and {jobs} frames stand still",

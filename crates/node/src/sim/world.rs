@@ -11,9 +11,11 @@ use overlane_core::signal::{Answer, Offer, OfferDigest};
 use overlane_core::{Class, Did, StreamKey, TransactionDigest};
 use overlane_storage_native::disk::Seeded;
 
-use super::check::{Checks, Seen, of_node, of_session};
+use super::check::{Checks, GroupWatch, Seen, Signed, of_node, of_session};
 use super::config::SimConfig;
 use super::courier::Carried;
+use super::groups::SimGroup;
+use super::holders::Seized;
 use super::link::SimLink;
 use super::names::{Broken, Topology};
 use super::net::Net;
@@ -79,6 +81,18 @@ pub(super) enum Event {
     Answered(Box<Answered>),
     /// A node's application sends.
     Load(usize),
+    /// A node's application sends mail.
+    Mail(usize),
+    /// A node's keeper of mail is to work.
+    Kept(Life),
+    /// The application takes a mail.
+    TakeMail(Life, TransactionDigest),
+    /// The people of a group do something.
+    Group(usize),
+    /// A node's keeper of groups is to work.
+    Keeper(Life),
+    /// A keeper of groups is due.
+    KeeperDue(Life),
     /// Signed bytes are offered again, by this node.
     Again(usize, Bytes),
     /// The weather changes.
@@ -125,6 +139,12 @@ pub(super) struct World<'t> {
     pub(super) net: Net,
     /// Nodes that are hostile while faults come.
     pub(super) hostile: BTreeSet<usize>,
+    /// What hostile nodes have seen of mail.
+    pub(super) seized: BTreeMap<usize, Seized>,
+    /// Mail, by its digest.
+    pub(super) mails: BTreeMap<TransactionDigest, Signed>,
+    pub(super) groups: Vec<SimGroup>,
+    pub(super) group_watch: GroupWatch,
     pub(super) checks: Checks,
     pub(super) ring_watch: RingWatch,
     pub(super) trace: Trace<'t>,
@@ -157,8 +177,12 @@ impl<'t> World<'t> {
             by_did,
             links: BTreeMap::new(),
             next_link: 0,
-            checks: Checks::new(config.topology == Topology::Ring),
+            checks: Checks::new(config.topology == Topology::Ring, config.has_mail()),
             hostile: BTreeSet::new(),
+            seized: BTreeMap::new(),
+            mails: BTreeMap::new(),
+            groups: Vec::new(),
+            group_watch: GroupWatch::default(),
             ring_watch: RingWatch::default(),
             trace,
             counts: Counts::default(),
@@ -200,9 +224,11 @@ impl<'t> World<'t> {
             self.queue.push(at_ms, Event::Start(number));
             self.want(number);
             self.load_later(number);
+            self.mail_later(number);
         }
         self.begin_weather();
         self.begin_hostility();
+        self.begin_groups();
         self.after(60_000, Event::Minute);
         self.after(LOOK_MS, Event::Look);
     }
@@ -230,6 +256,12 @@ impl<'t> World<'t> {
             Event::Offered(offered) => self.offered(*offered),
             Event::Answered(answered) => self.answered(*answered),
             Event::Load(node) => self.load(node),
+            Event::Mail(node) => self.send_mail(node),
+            Event::Kept(life) => self.kept(life),
+            Event::TakeMail(life, digest) => self.take_mail(life, digest),
+            Event::Group(number) => self.group_step(number),
+            Event::Keeper(life) => self.keeper_works(life),
+            Event::KeeperDue(life) => self.keeper_due(life),
             Event::Again(carrier, signed) => self.again(carrier, &signed),
             Event::Weather(weather) => self.weather(weather),
             Event::Look => self.look(),

@@ -5,7 +5,9 @@
 
 mod bounds;
 mod delivery;
+mod groups;
 mod honest;
+mod mail;
 mod once;
 mod order;
 mod ring;
@@ -20,6 +22,8 @@ use overlane_core::{Class, Did, StreamKey, TransactionDigest};
 use crate::peer::Refusal;
 
 pub(super) use bounds::{of_node, of_session};
+pub(super) use groups::{GroupWatch, Read};
+pub(super) use mail::{Kept, Looked, Mails, Start, Stored};
 pub(super) use ring::{Member, is_ideal, of_ring};
 
 /// Violations that are kept in words; all are counted.
@@ -108,11 +112,13 @@ pub(super) struct Checks {
     by_law: BTreeMap<&'static str, u64>,
     healed_ms: Option<u64>,
     delivery: delivery::Delivery,
+    /// Where nodes hold mail for each other.
+    pub(super) mail: Option<Mails>,
 }
 
 impl Checks {
-    /// `routes`: whether nodes pass messages on for others.
-    pub(super) fn new(routes: bool) -> Self {
+    /// `routes`: whether nodes pass messages on for others; `mail`: whether they hold mail.
+    pub(super) fn new(routes: bool, mail: bool) -> Self {
         Self {
             checkers: vec![
                 Box::new(once::Once::default()),
@@ -126,6 +132,7 @@ impl Checks {
             by_law: BTreeMap::new(),
             healed_ms: None,
             delivery: delivery::Delivery::default(),
+            mail: mail.then(Mails::default),
         }
     }
 
@@ -138,6 +145,9 @@ impl Checks {
         }
         if let Err(words) = self.delivery.see(at_ms, seen) {
             found.push((self.delivery.law(), words));
+        }
+        if let Some(mail) = &mut self.mail {
+            mail.see(seen);
         }
         for (law, words) in found {
             self.broke(law, at_ms, words);
@@ -166,6 +176,7 @@ impl Checks {
         if let Err(words) = self.delivery.end() {
             found.push((self.delivery.law(), words));
         }
+        found.extend(self.mail.as_ref().and_then(|mail| mail.end().err()));
         for (law, words) in found {
             self.broke(law, at_ms, words);
         }
