@@ -158,9 +158,11 @@ async fn send(
         {}
         tokio::select! {
             event = events.recv() => match event {
-                Some(LinkEvent::Frame { link, class, bytes }) => {
-                    meter.ponged(&bytes);
-                    links.taken(link, class);
+                Some(LinkEvent::Frames { link, class, frames }) => {
+                    for frame in &frames {
+                        meter.ponged(frame);
+                    }
+                    links.taken(link, class, frames.len());
                 }
                 Some(LinkEvent::Room { .. }) => {}
                 _ => return,
@@ -174,13 +176,19 @@ async fn send(
 async fn take(links: Links, mut events: mpsc::Receiver<LinkEvent>, meter: Arc<Meter>) {
     while let Some(event) = events.recv().await {
         match event {
-            LinkEvent::Frame { link, class, bytes } => {
-                links.taken(link, class);
-                if class == Class::Control {
-                    links.send(link, class, bytes).unwrap();
-                } else {
-                    meter.arrived();
-                    drop(bytes);
+            LinkEvent::Frames {
+                link,
+                class,
+                frames,
+            } => {
+                links.taken(link, class, frames.len());
+                for frame in frames {
+                    if class == Class::Control {
+                        links.send(link, class, frame.into()).unwrap();
+                    } else {
+                        meter.arrived();
+                        drop(frame);
+                    }
                 }
             }
             LinkEvent::Room { .. } => {}

@@ -71,7 +71,7 @@ pub(crate) fn link(mut bytes: &[u8]) {
                 session.handle_message(class, take(&mut bytes, length).to_vec(), now_ms);
             }
             2 => session.handle_accepted(class, now_ms),
-            3 => session.taken(class, now_ms),
+            3 => session.taken(class, 1, now_ms),
             4 => drop(session.send(class, PAYLOAD_MARKER.repeat(64))),
             5 => {
                 let seconds = take(&mut bytes, 1).first().copied().unwrap_or(1);

@@ -5,6 +5,8 @@
 //! (one form): a batch holds two frames or more, whole, in their lane's order, and decodes only from
 //! the bytes that encoding it gives.
 
+use bytes::Bytes;
+
 use crate::wire::bounds::{BATCH_MAX_BYTES, BATCH_MAX_FRAMES, MARKER_BYTES};
 use crate::wire::cbor::{CborError, Reader, Writer};
 use crate::wire::frame::{BATCH_MARKER, Frame};
@@ -60,11 +62,11 @@ impl Batch {
     }
 }
 
-/// The frames of a batch, from what follows its marker.
+/// The frames of a batch, slices of it, from what follows its marker.
 ///
 /// # Errors
 /// Not the one form of a batch, or something in it that is no payload frame.
-pub(super) fn split(body: &[u8]) -> Result<Vec<Vec<u8>>, CborError> {
+pub(super) fn split(body: &Bytes) -> Result<Vec<Bytes>, CborError> {
     let mut reader = Reader::new(body);
     let at = reader.at();
     let frames = reader.array()?;
@@ -78,7 +80,7 @@ pub(super) fn split(body: &[u8]) -> Result<Vec<Vec<u8>>, CborError> {
         if !matches!(Frame::split(frame), Ok(Frame::Payload(_))) {
             return Err(Reader::invalid(at, "frame in a batch"));
         }
-        split.push(frame.to_vec());
+        split.push(body.slice_ref(frame));
     }
     reader.finish()?;
     Ok(split)
@@ -127,7 +129,7 @@ mod tests {
             let message = batch.into_message();
             prop_assert_eq!(message.len(), whole);
             let Ok(Frame::Batch(body)) = Frame::split(&message) else { panic!("no batch") };
-            let came = split(body).unwrap();
+            let came = split(&Bytes::copy_from_slice(body)).unwrap();
             let sent: Vec<_> = sizes[..count].iter().map(|&size| frame(size)).collect();
             prop_assert_eq!(came, sent);
         }
@@ -135,13 +137,13 @@ mod tests {
 
     #[test]
     fn prop_a_batch_has_one_form() {
-        let written = |frames: &[&[u8]]| -> Vec<u8> {
+        let written = |frames: &[&[u8]]| -> Bytes {
             let mut writer = Writer::new();
             writer.array(frames.len());
             for frame in frames {
                 writer.bytes(frame);
             }
-            writer.into_bytes()
+            writer.into_bytes().into()
         };
         let one = frame(1);
         assert!(split(&written(&[&one[..]; 2])).is_ok());
@@ -154,8 +156,8 @@ mod tests {
         for marker in [&BATCH_MARKER[..], &CONTROL_MARKER, b"none", b""] {
             assert!(split(&written(&[&one[..], marker])).is_err());
         }
-        let mut trailing = written(&[&one[..]; 2]);
+        let mut trailing = written(&[&one[..]; 2]).to_vec();
         trailing.push(0);
-        assert!(split(&trailing).is_err());
+        assert!(split(&trailing.into()).is_err());
     }
 }

@@ -17,6 +17,8 @@
 
 use std::collections::VecDeque;
 
+use bytes::Bytes;
+
 use super::bounds::{LANE_PAYLOADS_MAX, PIPE_BYTES_PER_MS, near};
 use super::control::{Credit, Windows};
 use super::delegations::Came;
@@ -177,23 +179,34 @@ struct IncomingLane {
     received_payloads: u64,
     taken_frames: u64,
     taken_bytes: u64,
-    /// Frames that came and were not yet handed to the application's side.
+    /// Messages that came and were not yet handed to the application's side.
     waiting: VecDeque<Waiting>,
-    /// What the frames that were handed out and not yet taken are charged.
+    /// What was handed out and not yet taken is charged.
     handed_out: VecDeque<Charge>,
 }
 
-/// A frame that waits in its lane.
+/// What waits of a message in its lane.
 #[derive(Debug)]
 struct Waiting {
-    came: Came,
-    charge: Charge,
+    /// Its payload frames, never none.
+    frames: Vec<Came>,
+    /// What they hold of the lane's window.
+    bytes: u64,
 }
 
-/// What a payload frame holds of its lane's window: its share of its message's bytes, and the message
-/// itself if it is the message's last.
+impl Waiting {
+    /// How many of its first frames wait for no delegation.
+    fn complete(&self) -> usize {
+        let misses = self.frames.iter().position(|came| came.misses);
+        misses.unwrap_or(self.frames.len())
+    }
+}
+
+/// What frames that were handed out together hold of their lane's window until all of them are taken: their
+/// share of their message's bytes, and the message itself if its last frame is among them.
 #[derive(Debug, Clone, Copy)]
 struct Charge {
+    frames: usize,
     bytes: u64,
     ends_message: bool,
 }
@@ -248,45 +261,55 @@ impl Incoming {
         lane.received_frames = lane.received_frames.saturating_add(1);
         lane.received_bytes = received_bytes;
         lane.received_payloads = lane.received_payloads.saturating_add(frames.len() as u64);
-        let last = frames.len().saturating_sub(1);
-        let mut left = size;
-        for (at, came) in frames.into_iter().enumerate() {
-            // The last one carries what the message adds to its frames.
-            let ends_message = at == last;
-            let bytes = if ends_message {
-                left
-            } else {
-                left.min(came.frame.len() as u64)
-            };
-            left = left.saturating_sub(bytes);
-            let charge = Charge {
-                bytes,
-                ends_message,
-            };
-            lane.waiting.push_back(Waiting { came, charge });
-        }
+        lane.waiting.push_back(Waiting {
+            frames,
+            bytes: size,
+        });
         self.drained_bytes = drained_bytes;
         Ok(())
     }
 
-    /// Hands the lane's next frame to the application's side.
-    pub(super) fn hand_out(&mut self, class: Class) -> Option<Vec<u8>> {
+    /// Hands the lane's next frames to the application's side: at most so many of one message, as far as
+    /// they wait for no delegation, the first one in any case.
+    pub(super) fn hand_out(&mut self, class: Class, most: usize) -> Option<Vec<Bytes>> {
         let lane = self.lanes.of_mut(class);
-        let Waiting { came, charge } = lane.waiting.pop_front()?;
-        lane.handed_out.push_back(charge);
-        Some(came.frame)
+        let mut message = lane.waiting.pop_front()?;
+        let together = message.complete().min(most).max(1);
+        let together = together.min(message.frames.len());
+        let rest = message.frames.split_off(together);
+        let frames: Vec<_> = message.frames.into_iter().map(|came| came.frame).collect();
+        // The last ones carry what the message adds to its frames.
+        let ends_message = rest.is_empty();
+        let own: u64 = frames.iter().map(|frame| frame.len() as u64).sum();
+        let bytes = if ends_message {
+            message.bytes
+        } else {
+            message.bytes.min(own)
+        };
+        if !ends_message {
+            let bytes = message.bytes.saturating_sub(bytes);
+            let frames = rest;
+            lane.waiting.push_front(Waiting { frames, bytes });
+        }
+        lane.handed_out.push_back(Charge {
+            frames: frames.len(),
+            bytes,
+            ends_message,
+        });
+        Some(frames)
     }
 
     /// Since when the lane's next frame waits for a delegation, if it does.
     pub(super) fn head_missed_since_ms(&self, class: Class) -> Option<u64> {
-        let head = self.lanes.of(class).waiting.front()?;
-        head.came.misses.then_some(head.came.at_ms)
+        let head = self.lanes.of(class).waiting.front()?.frames.first()?;
+        head.misses.then_some(head.at_ms)
     }
 
     /// Whether a frame of the lane waits for a delegation.
     pub(super) fn misses(&self, class: Class) -> bool {
-        let mut waiting = self.lanes.of(class).waiting.iter();
-        waiting.any(|waiting| waiting.came.misses)
+        let waiting = self.lanes.of(class).waiting.iter();
+        let mut waiting = waiting.flat_map(|message| &message.frames);
+        waiting.any(|came| came.misses)
     }
 
     /// Since when the first lane waits for a delegation.
@@ -299,21 +322,31 @@ impl Incoming {
     pub(super) fn write_out_missed(&mut self, mut again: impl FnMut(Came) -> Came) {
         let waiting = self.lanes.each_mut();
         let waiting = waiting.flat_map(|(_, lane)| lane.waiting.iter_mut());
-        for Waiting { came, .. } in waiting.filter(|waiting| waiting.came.misses) {
+        let waiting = waiting.flat_map(|message| &mut message.frames);
+        for came in waiting.filter(|came| came.misses) {
             *came = again(std::mem::take(came));
         }
     }
 
-    /// The application took the oldest frame that was handed out; `false` if there is none.
-    pub(super) fn taken(&mut self, class: Class) -> bool {
+    /// The application took so many of the oldest frames that were handed out; how many fewer there were.
+    pub(super) fn taken(&mut self, class: Class, mut frames: usize) -> usize {
         let lane = self.lanes.of_mut(class);
-        let Some(charge) = lane.handed_out.pop_front() else {
-            return false;
-        };
-        let frames = u64::from(charge.ends_message);
-        lane.taken_frames = lane.taken_frames.saturating_add(frames);
-        lane.taken_bytes = lane.taken_bytes.saturating_add(charge.bytes);
-        true
+        while frames > 0
+            && let Some(oldest) = lane.handed_out.front_mut()
+        {
+            let of_oldest = frames.min(oldest.frames);
+            frames -= of_oldest;
+            oldest.frames -= of_oldest;
+            if oldest.frames > 0 {
+                break;
+            }
+            lane.taken_frames = lane
+                .taken_frames
+                .saturating_add(u64::from(oldest.ends_message));
+            lane.taken_bytes = lane.taken_bytes.saturating_add(oldest.bytes);
+            lane.handed_out.pop_front();
+        }
+        frames
     }
 
     /// Whether a quarter of any window was used up since the last grant, or larger ones are due.

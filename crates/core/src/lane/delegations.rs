@@ -18,6 +18,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
+use bytes::Bytes;
+
 use super::bounds::{
     DISCLAIMED_MAX, HELD_DELEGATIONS_MAX, KNOWN_AGAIN_MS, MISSING_MAX, REFERRED_MAX_BYTES,
     SHOWN_DELEGATIONS_MAX, STATEMENTS_MAX, STATEMENTS_OWED_MAX,
@@ -81,7 +83,7 @@ pub(super) struct Leaves<'a> {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Came {
     /// As far as it could be written out.
-    pub(super) frame: Vec<u8>,
+    pub(super) frame: Bytes,
     /// Whether it refers to what is not held.
     pub(super) misses: bool,
     /// When it came.
@@ -90,7 +92,7 @@ pub(super) struct Came {
 
 impl Came {
     /// As it came off its channel.
-    pub(super) fn now(frame: Vec<u8>, at_ms: u64) -> Self {
+    pub(super) fn now(frame: Bytes, at_ms: u64) -> Self {
         Self {
             frame,
             misses: false,
@@ -309,7 +311,7 @@ impl Held {
         });
         let frame = inlined(&came.frame, held);
         Came {
-            frame: frame.unwrap_or(came.frame),
+            frame: frame.map_or(came.frame, Bytes::from),
             misses,
             at_ms: came.at_ms,
         }
@@ -337,7 +339,10 @@ impl Held {
         };
         match frame {
             // What else it misses was asked for, and is not shown with this.
-            Some(frame) => self.write_out_asking(Came { frame, ..came }, false, now_ms),
+            Some(frame) => {
+                let frame = frame.into();
+                self.write_out_asking(Came { frame, ..came }, false, now_ms)
+            }
             None => came,
         }
     }

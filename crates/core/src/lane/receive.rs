@@ -1,5 +1,7 @@
 //! What a session does with a message that came.
 
+use bytes::Bytes;
+
 use super::batch;
 use super::bounds::HELLOS_TAKEN_MAX;
 use super::channel::Fin;
@@ -14,13 +16,14 @@ use crate::wire::frame::Frame;
 
 impl Session {
     /// Takes one message off a channel.
-    pub(super) fn receive(&mut self, class: Class, message: Vec<u8>) -> Result<(), Violation> {
+    pub(super) fn receive(&mut self, class: Class, message: Bytes) -> Result<(), Violation> {
         let frame = match Frame::split(&message)? {
             Frame::Payload(_) => {
-                return self.receive_payload(class, message.len(), vec![message]);
+                let size_bytes = message.len();
+                return self.receive_payload(class, size_bytes, vec![message]);
             }
             Frame::Batch(body) => {
-                let frames = batch::split(body)?;
+                let frames = batch::split(&message.slice_ref(body))?;
                 return self.receive_payload(class, message.len(), frames);
             }
             Frame::Control(body) => ControlFrame::from_body(body)?,
@@ -68,7 +71,7 @@ impl Session {
         &mut self,
         class: Class,
         size_bytes: usize,
-        frames: Vec<Vec<u8>>,
+        frames: Vec<Bytes>,
     ) -> Result<(), Violation> {
         self.after_hello(class)?;
         if self.channels.of(class).peer_fin.is_some() {

@@ -8,9 +8,12 @@
 //! open, credit, progress, a stalled handler holds only its lane, liveness, bounded memory under any
 //! peer.
 
+use bytes::Bytes;
+
 use super::bounds::{
-    FIN_DEADLINE_MS, HANDSHAKE_DEADLINE_MS, HELLO_RESEND_MAX_MS, HELLO_RESEND_MIN_MS,
-    HELLO_RESEND_SLOW_MS, LINGER_MS, MISSED_WAITS_MS, WINDOW_SCALE_MAX, WINDOW_SCALE_STEP_MS,
+    BATCH_MAX_FRAMES, FIN_DEADLINE_MS, HANDSHAKE_DEADLINE_MS, HELLO_RESEND_MAX_MS,
+    HELLO_RESEND_MIN_MS, HELLO_RESEND_SLOW_MS, LINGER_MS, MISSED_WAITS_MS, WINDOW_SCALE_MAX,
+    WINDOW_SCALE_STEP_MS,
 };
 use super::channel::{Channel, Fin, Kind};
 use super::control::{Hello, QuotaHint, Windows};
@@ -81,13 +84,13 @@ pub enum SessionEvent {
         /// What the other side said of itself.
         peer: Hello,
     },
-    /// A payload frame, unread, in its lane's order. The user calls [`Session::taken`] once for
-    /// each, when its own side has taken it.
-    Frame {
-        /// The lane it came on.
+    /// Payload frames, unread, in their lane's order. The user tells of each
+    /// ([`Session::taken`]) when its own side has taken it.
+    Frames {
+        /// The lane they came on.
         class: Class,
-        /// The whole frame, its marker included.
-        bytes: Vec<u8>,
+        /// Each whole, its marker included; one or more.
+        frames: Vec<Bytes>,
     },
     /// A lane that refused a frame ([`SendError::LaneFull`]) has room again.
     Room {
@@ -195,7 +198,11 @@ impl Session {
     }
 
     /// A message came on this class's channel. Every message is taken at once, whatever waits.
-    pub fn handle_message(&mut self, class: Class, message: Vec<u8>, now_ms: u64) {
+    pub fn handle_message(&mut self, class: Class, message: impl Into<Bytes>, now_ms: u64) {
+        self.take_message(class, message.into(), now_ms);
+    }
+
+    fn take_message(&mut self, class: Class, message: Bytes, now_ms: u64) {
         self.advance(now_ms);
         if self.phase == Phase::Ended {
             self.counters.messages_after_end += 1;
@@ -276,11 +283,12 @@ impl Session {
         self.outbound.spare(bytes);
     }
 
-    /// The application's side took the oldest frame of this lane that was handed to it.
-    pub fn taken(&mut self, class: Class, now_ms: u64) {
+    /// The application's side took so many of the oldest frames of this lane that were handed to it.
+    pub fn taken(&mut self, class: Class, frames: usize, now_ms: u64) {
         self.advance(now_ms);
-        let taken = self.incoming.taken(class);
-        self.counters.takes_without_frame += u64::from(!taken);
+        let without = self.incoming.taken(class, frames) as u64;
+        let counted = &mut self.counters.takes_without_frame;
+        *counted = counted.saturating_add(without);
     }
 
     /// Ends the link once everything that is queued was delivered, or the deadline passes. A link
@@ -297,8 +305,17 @@ impl Session {
 
     // What it wants done.
 
-    /// The next thing to tell the user.
+    /// The next thing to tell the user; frames come one by one, the lanes in turns.
     pub fn poll_event(&mut self) -> Option<SessionEvent> {
+        self.next_event(1)
+    }
+
+    /// As [`poll_event`](Self::poll_event), but the frames that came in one message come together.
+    pub fn poll_event_together(&mut self) -> Option<SessionEvent> {
+        self.next_event(BATCH_MAX_FRAMES)
+    }
+
+    fn next_event(&mut self, frames_max: usize) -> Option<SessionEvent> {
         if let Some(peer) = self.peer.filter(|_| self.open_untold) {
             self.open_untold = false;
             return Some(SessionEvent::Open { peer });
@@ -316,9 +333,9 @@ impl Session {
                 let Some(&class) = Class::ALL.get(at) else {
                     continue;
                 };
-                if let Some(bytes) = self.next_frame(class) {
+                if let Some(frames) = self.next_frames(class, frames_max) {
                     self.next_out = at + 1;
-                    return Some(SessionEvent::Frame { class, bytes });
+                    return Some(SessionEvent::Frames { class, frames });
                 }
             }
         }
@@ -351,9 +368,9 @@ impl Session {
         }
     }
 
-    /// The lane's next frame, unless it waits for a delegation: until that is shown, the time is over,
+    /// The lane's next frames, unless they wait for a delegation: until that is shown, the time is over,
     /// or the link is.
-    fn next_frame(&mut self, class: Class) -> Option<Vec<u8>> {
+    fn next_frames(&mut self, class: Class, most: usize) -> Option<Vec<Bytes>> {
         if let Some(since_ms) = self.incoming.head_missed_since_ms(class) {
             let waits = since_ms.saturating_add(MISSED_WAITS_MS) > self.now_ms;
             if waits && self.phase != Phase::Ended {
@@ -361,7 +378,7 @@ impl Session {
             }
             self.held.lost = self.held.lost.saturating_add(1);
         }
-        self.incoming.hand_out(class)
+        self.incoming.hand_out(class, most)
     }
 
     // What it is.

@@ -214,7 +214,7 @@ async fn drain(
         let event = match event {
             DataChannelEvent::OnOpen => TransportEvent::Open(class),
             DataChannelEvent::OnMessage(message) => {
-                TransportEvent::Message(class, message.data.into())
+                TransportEvent::Message(class, message.data.freeze())
             }
             DataChannelEvent::OnClose => TransportEvent::Ended(Ended::Closed),
             _ => continue,

@@ -119,10 +119,10 @@ impl Link {
         sent
     }
 
-    pub(super) fn taken(&self, class: Class) {
+    pub(super) fn taken(&self, class: Class, frames: usize) {
         let now_ms = self.now_ms();
         let mut session = self.session();
-        session.taken(class, now_ms);
+        session.taken(class, frames, now_ms);
         let owes = session.owes_grant();
         drop(session);
         if owes {
@@ -302,7 +302,7 @@ impl Driver {
             // quicker.
             let places = self.shared.events.capacity().clamp(1, EVENTS_AT_ONCE);
             let events: Vec<_> = self.link.counted(|session| {
-                std::iter::from_fn(|| session.poll_event())
+                std::iter::from_fn(|| session.poll_event_together())
                     .take(places)
                     .collect()
             });
@@ -318,14 +318,14 @@ impl Driver {
                         link: self.link.id,
                         class,
                     }),
-                    SessionEvent::Frame { class, bytes } => {
+                    SessionEvent::Frames { class, frames } => {
                         // The session answers for what came: a link that gave way before it was told
                         // of is told now, with what it brought.
                         self.tell_up(true);
-                        self.tell(LinkEvent::Frame {
+                        self.tell(LinkEvent::Frames {
                             link: self.link.id,
                             class,
-                            bytes,
+                            frames,
                         });
                     }
                     SessionEvent::Closed { reason } => return Some(self.down_reason(reason)),

@@ -134,11 +134,14 @@ async fn law_told_if_answered_a_link_that_gives_way_before_it_is_told_loses_no_f
         matches!(up, LinkEvent::Up { link, leaving: true, .. } if link == id),
         "{up:?}"
     );
-    for number in 0..3 {
-        let (link, class, bytes) = (id, Class::E2e, frame(number));
-        let told = LinkEvent::Frame { link, class, bytes };
-        assert_eq!(events.recv().await, Some(told));
-    }
+    let (link, class) = (id, Class::E2e);
+    let frames = (0..3).map(|number| frame(number).into()).collect();
+    let told = LinkEvent::Frames {
+        link,
+        class,
+        frames,
+    };
+    assert_eq!(events.recv().await, Some(told), "in one message");
     drop(brings);
     let down = events.recv().await.unwrap();
     assert!(

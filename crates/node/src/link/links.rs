@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
+use bytes::Bytes;
 use overlane_core::identity::{AccountKey, Signer};
 use overlane_core::lane::{CloseReason, QuotaHint, SessionStatus};
 use overlane_core::signal::OfferGuard;
@@ -55,14 +56,15 @@ pub enum LinkEvent {
         /// Another link to the peer stands against it: it only brings what it brought already.
         leaving: bool,
     },
-    /// A payload frame came, in its class's order. Answer with [`Links::taken`] once it is taken.
-    Frame {
+    /// Payload frames came together, in their class's order. Answer with [`Links::taken`] once they are
+    /// taken, all at once or one by one.
+    Frames {
         /// The link.
         link: LinkId,
         /// The lane.
         class: Class,
-        /// The whole frame, unread.
-        bytes: Vec<u8>,
+        /// Each whole and unread; one or more, slices of the message that brought them.
+        frames: Vec<Bytes>,
     },
     /// A lane that refused a frame because it was full has room again.
     Room {
@@ -307,12 +309,12 @@ impl Links {
             .map_err(|error| LinkError::Lane { link, error })
     }
 
-    /// The node took the oldest untaken frame of this lane: the peer may send another. A link that
-    /// is down needs no telling.
-    pub fn taken(&self, link: LinkId, class: Class) {
+    /// The node took so many of the oldest untaken frames of this lane: the peer may send others. A link
+    /// that is down needs no telling.
+    pub fn taken(&self, link: LinkId, class: Class, frames: usize) {
         let found = lock(&self.shared.registry).link(link);
         if let Some(found) = found {
-            found.taken(class);
+            found.taken(class, frames);
         }
     }
 

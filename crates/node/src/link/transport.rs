@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use overlane_core::wire::bounds::FRAME_MAX_BYTES;
 use overlane_core::{Class, Coded, Fault};
 use tokio::sync::mpsc;
@@ -99,7 +100,7 @@ pub enum TransportEvent {
     /// The class's channel can send.
     Open(Class),
     /// A whole message came.
-    Message(Class, Vec<u8>),
+    Message(Class, Bytes),
     /// The way that the connection took. Comes before any channel is open.
     Path(LinkPath),
     /// Whether nothing was heard of the other side for a while. It may come back, or be gone.

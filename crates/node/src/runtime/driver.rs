@@ -1,12 +1,12 @@
 //! The task that drives a peer: every event goes in here, every effect is done from here.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use overlane_core::Did;
 use overlane_core::identity::AccountKey;
 use overlane_core::ring::{RingAnswer, RingError};
+use overlane_core::{Class, Did};
 use overlane_relay::refs::table::Local;
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 use tokio::time::{Duration, Instant, MissedTickBehavior, interval, sleep_until};
@@ -23,7 +23,7 @@ use super::supervisor::LinksUp;
 use super::verify::{VERIFY_OUTSTANDING_MAX, Worked, Workers};
 use super::writer::Writer;
 use crate::error::NodeError;
-use crate::link::{LinkError, LinkEvent, LinkUp, Links};
+use crate::link::{LinkError, LinkEvent, LinkId, LinkUp, Links};
 use crate::messages::{Ended, Messages, Taken};
 use crate::peer::inbox::{Arrived, InboxError, Told};
 use crate::peer::{Admission, ReceivedReceipt};
@@ -152,6 +152,10 @@ pub(crate) struct Driver {
     /// Who watches how far a large message came.
     pub(crate) progress: BTreeMap<SendId, watch::Sender<Progress>>,
     pub(crate) outstanding: usize,
+    /// Frames that came and wait to be read until fewer checks are out: those of one link event.
+    pub(crate) came: VecDeque<(LinkId, Class, Bytes)>,
+    /// Frames of a lane that were taken and whose link was not told yet.
+    pub(crate) taken: Vec<(LinkId, Class, usize)>,
 }
 
 /// A shutdown under way: the neighbours are told, then every link closes once they have what is in
@@ -228,6 +232,7 @@ impl Driver {
         let mut asked = true;
         loop {
             self.do_effects();
+            self.read_frames(VERIFY_OUTSTANDING_MAX);
             if let Some(closing) = &mut closing {
                 closing.go_on(self.peer.has_left(), &self.links);
             }
@@ -255,6 +260,7 @@ impl Driver {
                     self.handle_posted(posted);
                 }
                 Some(event) = inbox.links.recv(), if self.outstanding < VERIFY_OUTSTANDING_MAX => {
+                    // All that came before was read.
                     self.handle_link(event);
                 }
                 command = inbox.commands.recv(), if asked => {
@@ -265,8 +271,10 @@ impl Driver {
                     }
                 }
                 () = links_down(&mut closing) => {
+                    self.read_frames(usize::MAX);
                     while let Ok(event) = inbox.links.try_recv() {
                         self.handle_link(event);
+                        self.read_frames(usize::MAX);
                     }
                 }
                 _ = rotation.tick() => self.rotate_if_due(),
@@ -336,6 +344,17 @@ impl Driver {
         }
     }
 
+    /// Reads what came, while fewer checks than that are out.
+    fn read_frames(&mut self, outstanding_max: usize) {
+        while self.outstanding < outstanding_max
+            && let Some((link, class, frame)) = self.came.pop_front()
+        {
+            let now = self.clock.now();
+            self.peer.handle_frame(link, class, &frame, now);
+            self.do_effects();
+        }
+    }
+
     fn handle_link(&mut self, event: LinkEvent) {
         let now = self.clock.now();
         match event {
@@ -361,8 +380,13 @@ impl Driver {
                     self.peer.handle_link_leaving(link);
                 }
             }
-            LinkEvent::Frame { link, class, bytes } => {
-                self.peer.handle_frame(link, class, &bytes, now);
+            LinkEvent::Frames {
+                link,
+                class,
+                frames,
+            } => {
+                let frames = frames.into_iter();
+                self.came.extend(frames.map(|frame| (link, class, frame)));
             }
             LinkEvent::Room { link, class } => self.peer.handle_lane_room(link, class, now),
             LinkEvent::Down { link, peer, reason } => {
@@ -513,6 +537,18 @@ impl Driver {
         while let Some(effect) = self.peer.poll_effect() {
             self.do_effect(effect);
         }
+        for (link, class, frames) in self.taken.drain(..) {
+            self.links.taken(link, class, frames);
+        }
+    }
+
+    /// A frame was taken: its link is told once what else is to be done is done, of all together.
+    fn note_taken(&mut self, link: LinkId, class: Class) {
+        let mut noted = self.taken.iter_mut();
+        match noted.find(|noted| (noted.0, noted.1) == (link, class)) {
+            Some((_, _, frames)) => *frames += 1,
+            None => self.taken.push((link, class, 1)),
+        }
     }
 
     fn do_effect(&mut self, effect: Effect) {
@@ -555,7 +591,7 @@ impl Driver {
             Effect::InSession { place, from, body } => {
                 self.messages.push_in_session(place, from, body);
             }
-            Effect::Taken { link, class } => self.links.taken(link, class),
+            Effect::Taken { link, class } => self.note_taken(link, class),
             Effect::Close { link } => {
                 let links = self.links.clone();
                 tokio::spawn(async move { links.close(link).await });

@@ -22,7 +22,7 @@ mod supervisor;
 mod verify;
 mod writer;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -238,6 +238,8 @@ pub(crate) async fn start(builder: NodeBuilder) -> Result<Node, NodeError> {
         replies: BTreeMap::new(),
         progress: BTreeMap::new(),
         outstanding: 0,
+        came: VecDeque::new(),
+        taken: Vec::new(),
     };
     let inbox = Inbox {
         commands: commands_in,

@@ -252,11 +252,13 @@ impl World<'_> {
             SessionEvent::Closed { reason } => self.session_closed(at, node, &reason),
             // Nobody here was told that it could send on it.
             SessionEvent::Room { .. } if !told => {}
-            SessionEvent::Frame { class, bytes } => {
+            SessionEvent::Frames { class, frames } => {
                 // A link that gave way before it was told of is told now, with what it brought.
                 self.tell_up(at, node, true);
                 if let Some(running) = self.running(node) {
-                    running.peer.handle_frame(id, class, &bytes, now);
+                    for frame in frames {
+                        running.peer.handle_frame(id, class, &frame, now);
+                    }
                     self.dirty_nodes.insert(node);
                 }
             }

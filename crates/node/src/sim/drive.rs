@@ -109,7 +109,7 @@ impl World<'_> {
             .and_then(|it| it.links.get(&link).copied());
         if let Some(at) = at {
             if let Some(end) = self.end(at) {
-                end.session.taken(class, steady_ms);
+                end.session.taken(class, 1, steady_ms);
             }
             self.dirty_ends.insert(at);
         }

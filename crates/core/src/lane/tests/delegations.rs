@@ -95,7 +95,8 @@ fn shorten(shown: &mut Shown, frame: &[u8]) -> Option<Vec<u8>> {
 
 /// A frame as it comes off its channel.
 fn out(held: &mut Held, frame: Vec<u8>, now_ms: u64) -> Vec<u8> {
-    held.write_out(Came::now(frame, now_ms), now_ms).frame
+    let came = held.write_out(Came::now(frame.into(), now_ms), now_ms);
+    came.frame.into()
 }
 
 fn hear(shown: &mut Shown, statements: Statements) {
@@ -195,8 +196,8 @@ fn law_a_receiver_that_does_not_hold_one_asks_for_it_and_is_shown_it_again() {
     assert!(short.len() + 150 < whole.len());
 
     let mut held = Held::new(Rules::PROTOCOL);
-    let came = held.write_out(Came::now(short.clone(), 0), 0);
-    assert_eq!((&came.frame, came.misses), (&short, true));
+    let came = held.write_out(Came::now(short.clone().into(), 0), 0);
+    assert_eq!((&came.frame[..], came.misses), (&short[..], true));
     assert_eq!(held.missed, 2);
     assert_eq!(held.statements(0), None, "nobody else is told anything");
     let missing = held.missing().unwrap();
@@ -213,7 +214,7 @@ fn law_a_receiver_that_does_not_hold_one_asks_for_it_and_is_shown_it_again() {
         held.hold(&delegation, 1);
         came = held.write_out_shown(came, of, &delegation, 1);
     }
-    assert_eq!((&came.frame, came.misses), (&whole, false));
+    assert_eq!((&came.frame[..], came.misses), (&whole[..], false));
     assert_eq!((held.missed, held.lost), (2, 0), "counted once");
     hear(&mut shown, held.statements(1).unwrap());
     let short = shorten(&mut shown, &whole).unwrap();
@@ -354,9 +355,9 @@ fn cross(rules: Rules, frames: &[Vec<u8>]) -> (usize, [Session; 2]) {
             }
             ends[1 - side].handle_message(sent.class, sent.bytes, 0);
             while let Some(event) = ends[1 - side].poll_event() {
-                if let SessionEvent::Frame { class, bytes } = event {
-                    came.push(bytes);
-                    ends[1 - side].taken(class, 0);
+                if let SessionEvent::Frames { class, frames } = event {
+                    ends[1 - side].taken(class, frames.len(), 0);
+                    came.extend(frames.into_iter().map(Vec::from));
                 }
             }
         }

@@ -85,7 +85,7 @@ impl Lone {
         loop {
             match self.0.poll_event() {
                 Some(SessionEvent::Closed { reason }) => return (Some(reason), frames),
-                Some(SessionEvent::Frame { .. }) => frames += 1,
+                Some(SessionEvent::Frames { frames: told, .. }) => frames += told.len(),
                 Some(SessionEvent::Open { .. } | SessionEvent::Room { .. }) => {}
                 None => return (None, frames),
             }
@@ -153,7 +153,7 @@ fn a_grant_reopens_exactly_what_was_taken() {
     assert_eq!(lone.flush(), 0, "nothing was taken, nothing is granted");
     assert_eq!(lone.ended(), (None, 16));
     for taken in 1..=4 {
-        lone.0.taken(Class::E2e, 0);
+        lone.0.taken(Class::E2e, 1, 0);
         assert_eq!(lone.flush(), usize::from(taken == 4));
     }
     for _ in 0..4 {
@@ -368,14 +368,14 @@ fn law_probes_pass_a_full_control_window_s15() {
     while lone.0.status().unanswered_control < CONTROL_WINDOW_FRAMES - PROBE_RESERVE_FRAMES {
         lone.payload(Class::E2e, 100);
         frames += lone.ended().1;
-        lone.0.taken(Class::E2e, 0);
+        lone.0.taken(Class::E2e, 1, 0);
         lone.flush();
     }
     assert_eq!(frames, 4 * 54);
     for _ in 0..4 {
         lone.payload(Class::E2e, 100);
         assert_eq!(lone.ended(), (None, 1));
-        lone.0.taken(Class::E2e, 0);
+        lone.0.taken(Class::E2e, 1, 0);
     }
     assert_eq!(lone.flush(), 0, "a grant is due and waits for an answer");
     lone.0.handle_timeout(PROBE_IDLE_MS);
@@ -453,7 +453,7 @@ proptest! {
                 Step::Opened(class) => session.handle_channel_open(class, now_ms),
                 Step::Came(class, message) => session.handle_message(class, message, now_ms),
                 Step::Accepted(class) => session.handle_accepted(class, now_ms),
-                Step::Taken(class) => session.taken(class, now_ms),
+                Step::Taken(class) => session.taken(class, 1, now_ms),
                 Step::Sent(class, size) => {
                     let _ = session.send(class, numbered_frame(class, 0, size));
                 }

@@ -70,9 +70,10 @@ impl Slow {
     fn take(&mut self, now_ms: u64) {
         while let Some(event) = self.ends[1].poll_event() {
             match event {
-                SessionEvent::Frame { class, bytes } => {
-                    self.came.push((class, bytes));
-                    self.ends[1].taken(class, now_ms);
+                SessionEvent::Frames { class, frames } => {
+                    self.ends[1].taken(class, frames.len(), now_ms);
+                    let frames = frames.into_iter();
+                    self.came.extend(frames.map(|frame| (class, frame.into())));
                 }
                 SessionEvent::Closed { reason } => self.closed = Some(reason),
                 _ => {}

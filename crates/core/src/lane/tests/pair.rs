@@ -259,7 +259,7 @@ impl Pair {
             return false;
         }
         *held -= 1;
-        end.session.taken(class, self.now_ms);
+        end.session.taken(class, 1, self.now_ms);
         true
     }
 
@@ -387,7 +387,14 @@ impl Pair {
 
     fn tell(&mut self, side: usize) -> Result<bool, Broken> {
         let mut moved = false;
-        while let Some(event) = self.ends[side].session.poll_event() {
+        loop {
+            // One side is told of frames one by one, the other as they came.
+            let session = &mut self.ends[side].session;
+            let event = match side {
+                0 => session.poll_event(),
+                _ => session.poll_event_together(),
+            };
+            let Some(event) = event else { break };
             moved = true;
             let end = &mut self.ends[side];
             if end.closed.is_some() {
@@ -398,18 +405,23 @@ impl Pair {
                     return Err(broken("open once", "told twice"));
                 }
                 SessionEvent::Open { .. } => end.opened_ms = Some(self.now_ms),
-                SessionEvent::Frame { .. } if end.opened_ms.is_none() => {
+                SessionEvent::Frames { .. } if end.opened_ms.is_none() => {
                     return Err(broken("open first", "a frame before"));
                 }
-                SessionEvent::Frame { class, bytes } => {
-                    let number = *end.came.of(class);
-                    if bytes != numbered_frame(class, number, bytes.len()) {
-                        return Err(broken("order", format!("{class} lane, frame {number}")));
-                    }
-                    *end.came.of_mut(class) += 1;
-                    *end.held.of_mut(class) += 1;
-                    if *end.held.of(class) == 1 {
-                        *end.takes_next_ms.of_mut(class) = self.now_ms + end.pause_ms(class);
+                SessionEvent::Frames { frames, .. } if frames.is_empty() => {
+                    return Err(broken("frames", "none of them"));
+                }
+                SessionEvent::Frames { class, frames } => {
+                    for bytes in frames {
+                        let number = *end.came.of(class);
+                        if bytes != numbered_frame(class, number, bytes.len()) {
+                            return Err(broken("order", format!("{class} lane, frame {number}")));
+                        }
+                        *end.came.of_mut(class) += 1;
+                        *end.held.of_mut(class) += 1;
+                        if *end.held.of(class) == 1 {
+                            *end.takes_next_ms.of_mut(class) = self.now_ms + end.pause_ms(class);
+                        }
                     }
                 }
                 SessionEvent::Room { class } => {
@@ -446,7 +458,7 @@ impl Pair {
                 && *end.takes_next_ms.of(class) <= self.now_ms
             {
                 *end.held.of_mut(class) -= 1;
-                end.session.taken(class, self.now_ms);
+                end.session.taken(class, 1, self.now_ms);
                 *end.takes_next_ms.of_mut(class) = self.now_ms + end.pause_ms(class);
                 moved = true;
             }

@@ -31,11 +31,17 @@ async fn law_closing_loses_nothing_that_was_queued() {
     let mut next = [0; 4];
     let reason = loop {
         match b.next().await {
-            LinkEvent::Frame { link, class, bytes } => {
+            LinkEvent::Frames {
+                link,
+                class,
+                frames,
+            } => {
                 let next = &mut next[usize::from(class.index())];
-                assert_eq!(number(&bytes), *next, "{class}");
-                *next += 1;
-                b.links.taken(link, class);
+                for frame in &frames {
+                    assert_eq!(number(frame), *next, "{class}");
+                    *next += 1;
+                }
+                b.links.taken(link, class, frames.len());
             }
             LinkEvent::Down { link, reason, .. } if link == at_b => break reason,
             other => panic!("{other:?}"),

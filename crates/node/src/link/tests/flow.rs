@@ -49,12 +49,18 @@ impl Exchange {
             || self.sent.iter().any(|&sent| sent < self.each)
         {
             match self.node.next().await {
-                LinkEvent::Frame { link, class, bytes } => {
+                LinkEvent::Frames {
+                    link,
+                    class,
+                    frames,
+                } => {
                     assert_eq!(link, self.link);
                     let next = self.received.of_mut(class);
-                    assert_eq!(number(&bytes), *next, "order in {class}");
-                    *next += 1;
-                    self.node.links.taken(link, class);
+                    for frame in &frames {
+                        assert_eq!(number(frame), *next, "order in {class}");
+                        *next += 1;
+                        self.node.links.taken(link, class, 1);
+                    }
                 }
                 LinkEvent::Room { class, .. } => self.fill(class),
                 other => panic!("{other:?}"),
@@ -113,14 +119,14 @@ async fn law_untaken_small_messages_stay_below_what_stalls_the_transport() {
         PerLane(Class::ALL.map(|class| status.lanes.of(class).queued as u32 + window));
     for class in Class::ALL {
         for _ in 0..window {
-            b.links.taken(b.links.status()[0].link, class);
+            b.links.taken(b.links.status()[0].link, class, 1);
         }
     }
     while came != queued {
         let (link, class, bytes) = b.frame().await;
         assert_eq!(number(&bytes), *came.of(class));
         *came.of_mut(class) += 1;
-        b.links.taken(link, class);
+        b.links.taken(link, class, 1);
     }
 }
 
@@ -140,7 +146,7 @@ async fn law_an_untaken_lane_holds_no_other() {
             a.links.send(at_a, class, frame(next)).unwrap();
             let (link, came, bytes) = b.frame().await;
             assert_eq!((came, number(&bytes)), (class, next));
-            b.links.taken(link, class);
+            b.links.taken(link, class, 1);
         }
     }
     let storage = *a.links.status()[0].session.lanes.of(Class::Storage);

@@ -1,8 +1,10 @@
 //! A node of links alone: an identity, the links, and a listener for offers.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use bytes::Bytes;
 use overlane_core::identity::{Account, Delegatee, Delegation, Life, Signer, VerifyContext};
 use overlane_core::wire::bounds::BATCH_MAX_BYTES;
 use overlane_core::wire::frame::PAYLOAD_MARKER;
@@ -91,6 +93,8 @@ pub(super) fn smaller_first() -> [Arc<Identity>; 2] {
 pub(super) struct Node {
     pub(super) links: Links,
     pub(super) events: mpsc::Receiver<LinkEvent>,
+    /// Frames of an event that were not asked for yet.
+    came: VecDeque<(LinkId, Class, Bytes)>,
     pub(super) identity: Arc<Identity>,
     pub(super) url: String,
     server: JoinHandle<()>,
@@ -135,6 +139,7 @@ impl Node {
         Self {
             links,
             events,
+            came: VecDeque::new(),
             identity,
             url,
             server,
@@ -158,10 +163,20 @@ impl Node {
     }
 
     /// The next frame, not taken yet; room is passed over.
-    pub(super) async fn frame(&mut self) -> (LinkId, Class, Vec<u8>) {
+    pub(super) async fn frame(&mut self) -> (LinkId, Class, Bytes) {
         loop {
+            if let Some(came) = self.came.pop_front() {
+                return came;
+            }
             match self.next().await {
-                LinkEvent::Frame { link, class, bytes } => return (link, class, bytes),
+                LinkEvent::Frames {
+                    link,
+                    class,
+                    frames,
+                } => {
+                    let frames = frames.into_iter();
+                    self.came.extend(frames.map(|frame| (link, class, frame)));
+                }
                 LinkEvent::Room { .. } => {}
                 other => panic!("expected a frame, got {other:?}"),
             }

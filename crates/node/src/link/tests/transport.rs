@@ -57,7 +57,7 @@ impl End {
 
     async fn message(&mut self) -> (Class, Vec<u8>) {
         match self.next().await {
-            TransportEvent::Message(class, bytes) => (class, bytes),
+            TransportEvent::Message(class, bytes) => (class, bytes.into()),
             other => panic!("expected a message, got {other:?}"),
         }
     }

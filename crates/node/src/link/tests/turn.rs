@@ -353,7 +353,7 @@ async fn relayed_both_ways(server: &mut Server) -> (Node, Node) {
             for _ in Class::ALL {
                 let (link, class, bytes) = node.frame().await;
                 assert_eq!(bytes, frame(number), "{class}");
-                node.links.taken(link, class);
+                node.links.taken(link, class, 1);
             }
         }
     }

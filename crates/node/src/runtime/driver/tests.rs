@@ -5,10 +5,9 @@ use overlane_core::lane::QuotaHint;
 use super::super::fixture::{NETWORK, account, frame, life};
 use super::super::verify::Job;
 use super::*;
-use crate::link::{LinkConfig, LinkId};
+use crate::link::LinkConfig;
 use crate::peer::VerifyResult;
 use crate::refs::Shared;
-use overlane_core::Class;
 
 const LINK: LinkId = LinkId(1);
 /// Frames that wait on the link beyond the bound.
@@ -61,6 +60,8 @@ impl Driven {
             replies: BTreeMap::new(),
             progress: BTreeMap::new(),
             outstanding: 0,
+            came: VecDeque::new(),
+            taken: Vec::new(),
         };
         tokio::spawn(driver.run(Inbox {
             commands,
@@ -134,10 +135,10 @@ async fn law_the_driver_reads_no_link_at_the_bound_of_outstanding_checks() {
         account: None,
         leaving: false,
     };
-    let frames = (0..VERIFY_OUTSTANDING_MAX + BEYOND).map(|_| LinkEvent::Frame {
+    let frames = (0..VERIFY_OUTSTANDING_MAX + BEYOND).map(|_| LinkEvent::Frames {
         link: LINK,
         class: Class::Control,
-        bytes: bytes.clone(),
+        frames: vec![bytes.clone().into()],
     });
     let driven = Driven::start([up].into_iter().chain(frames), &identity);
     driven.until_jobs(VERIFY_OUTSTANDING_MAX).await;
@@ -152,16 +153,51 @@ async fn law_the_driver_reads_no_link_at_the_bound_of_outstanding_checks() {
     assert_eq!(driven.unread(), 0);
 }
 
+/// So it is within frames that came together.
+#[tokio::test]
+async fn law_the_driver_reads_no_frame_of_many_at_the_bound_of_outstanding_checks() {
+    let identity = Arc::new(Identity::new(account(), NETWORK, 86_400_000).unwrap());
+    let signer = identity.signer();
+    let bytes: Bytes = frame(&signer, life(Clock::wall_ms())).into();
+    let up = LinkEvent::Up {
+        link: LINK,
+        peer: signer.did(),
+        dialed_url: None,
+        quota: QuotaHint::default(),
+        witness: None,
+        account: None,
+        leaving: false,
+    };
+    let frames = LinkEvent::Frames {
+        link: LINK,
+        class: Class::Control,
+        frames: vec![bytes; VERIFY_OUTSTANDING_MAX + BEYOND],
+    };
+    let driven = Driven::start([up, frames], &identity);
+    for _ in 0..=BEYOND {
+        driven.until_jobs(VERIFY_OUTSTANDING_MAX).await;
+        driven.rounds(64).await;
+        assert_eq!(driven.jobs.len(), VERIFY_OUTSTANDING_MAX);
+        driven.answer(|| Err(Refusal::VerifierStopped)).await;
+    }
+    driven.rounds(64).await;
+    assert_eq!(
+        driven.jobs.len(),
+        VERIFY_OUTSTANDING_MAX - 1,
+        "no more came"
+    );
+}
+
 /// A link that is being made asks another node by way of the driver, and the links wait for it when a
 /// node ends: it is answered though nothing is asked any more.
 #[tokio::test]
 async fn law_whoever_asks_a_node_that_ends_is_not_left_waiting() {
     let identity = Arc::new(Identity::new(account(), NETWORK, 86_400_000).unwrap());
     let signer = identity.signer();
-    let frame = LinkEvent::Frame {
+    let frame = LinkEvent::Frames {
         link: LINK,
         class: Class::Control,
-        bytes: frame(&signer, life(Clock::wall_ms())),
+        frames: vec![frame(&signer, life(Clock::wall_ms())).into()],
     };
     let up = LinkEvent::Up {
         link: LINK,
