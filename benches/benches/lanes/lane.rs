@@ -9,7 +9,7 @@ use overlane_core::identity::{Account, Delegatee, Delegation, Life, Signer, Veri
 use overlane_core::wire::frame::PAYLOAD_MARKER;
 use overlane_core::{Class, NetworkId};
 use overlane_node::link::server::{ServerLimits, serve};
-use overlane_node::link::{LinkConfig, LinkEvent, LinkId, LinkIdentity, Links, signal};
+use overlane_node::link::{LinkConfig, LinkEvent, LinkHandle, LinkIdentity, Links, signal};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -112,7 +112,7 @@ impl LinkIdentity for Identity {
 pub(crate) struct Lane {
     from: Links,
     to: Links,
-    link: LinkId,
+    link: LinkHandle,
     meter: Arc<Meter>,
     tasks: Vec<JoinHandle<()>>,
 }
@@ -120,15 +120,13 @@ pub(crate) struct Lane {
 pub(crate) async fn open(meter: &Arc<Meter>, size: usize) -> Lane {
     let (from, mut at_from) = Links::start(LinkConfig::default(), Arc::new(Identity::new(1)));
     let (to, mut at_to, url, server) = listening(2).await;
-    let link = from.dial(&url).await.unwrap().link;
-    for events in [&mut at_from, &mut at_to] {
-        let up = events.recv().await;
-        assert!(matches!(up, Some(LinkEvent::Up { .. })), "{up:?}");
-    }
-    let sender = send(from.clone(), link, at_from, Arc::clone(meter), size);
+    from.dial(&url).await.unwrap();
+    let link = up(&from, &mut at_from).await;
+    let far = up(&to, &mut at_to).await;
+    let sender = send(link.clone(), at_from, Arc::clone(meter), size);
     let tasks = vec![
         tokio::spawn(sender),
-        tokio::spawn(take(to.clone(), at_to, Arc::clone(meter))),
+        tokio::spawn(take(far, at_to, Arc::clone(meter))),
         server,
     ];
     Lane {
@@ -140,10 +138,18 @@ pub(crate) async fn open(meter: &Arc<Meter>, size: usize) -> Lane {
     }
 }
 
+/// The link that comes up.
+async fn up(links: &Links, events: &mut mpsc::Receiver<LinkEvent>) -> LinkHandle {
+    let up = events.recv().await;
+    let Some(LinkEvent::Up { link, .. }) = up else {
+        panic!("{up:?}");
+    };
+    links.handle(link).unwrap()
+}
+
 /// Keeps the lane full while data is to flow.
 async fn send(
-    links: Links,
-    link: LinkId,
+    link: LinkHandle,
     mut events: mpsc::Receiver<LinkEvent>,
     meter: Arc<Meter>,
     size: usize,
@@ -151,18 +157,14 @@ async fn send(
     let mut message = PAYLOAD_MARKER.to_vec();
     message.resize(size, 7);
     loop {
-        while meter.sends()
-            && links
-                .send(link, Class::Application, message.clone())
-                .is_ok()
-        {}
+        while meter.sends() && link.send(Class::Application, message.clone()).is_ok() {}
         tokio::select! {
             event = events.recv() => match event {
-                Some(LinkEvent::Frames { link, class, frames }) => {
+                Some(LinkEvent::Frames { class, frames, .. }) => {
                     for frame in &frames {
                         meter.ponged(frame);
                     }
-                    links.taken(link, class, frames.len());
+                    link.taken(class, frames.len());
                 }
                 Some(LinkEvent::Room { .. }) => {}
                 _ => return,
@@ -173,18 +175,14 @@ async fn send(
 }
 
 /// Takes what comes, and sends control messages back.
-async fn take(links: Links, mut events: mpsc::Receiver<LinkEvent>, meter: Arc<Meter>) {
+async fn take(link: LinkHandle, mut events: mpsc::Receiver<LinkEvent>, meter: Arc<Meter>) {
     while let Some(event) = events.recv().await {
         match event {
-            LinkEvent::Frames {
-                link,
-                class,
-                frames,
-            } => {
-                links.taken(link, class, frames.len());
+            LinkEvent::Frames { class, frames, .. } => {
+                link.taken(class, frames.len());
                 for frame in frames {
                     if class == Class::Control {
-                        links.send(link, class, frame.into()).unwrap();
+                        link.send(class, frame.into()).unwrap();
                     } else {
                         meter.arrived();
                         drop(frame);
@@ -202,7 +200,7 @@ impl Ends for Lane {
     async fn ping(&self) {
         let mut message = PAYLOAD_MARKER.to_vec();
         message.extend(self.meter.stamp());
-        self.from.send(self.link, Class::Control, message).unwrap();
+        self.link.send(Class::Control, message).unwrap();
     }
 
     async fn close(self: Box<Self>) {

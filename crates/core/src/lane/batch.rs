@@ -53,7 +53,10 @@ impl Batch {
         if self.frames.len() == 1 {
             return self.frames.pop().unwrap_or_default();
         }
-        let mut writer = Writer::append(BATCH_MARKER.to_vec());
+        let head_bytes = MARKER_BYTES + head_bytes(self.frames.len());
+        let mut message = Vec::with_capacity(head_bytes.saturating_add(self.items_bytes));
+        message.extend_from_slice(&BATCH_MARKER);
+        let mut writer = Writer::append(message);
         writer.array(self.frames.len());
         for frame in &self.frames {
             writer.bytes(frame);

@@ -68,6 +68,11 @@ impl Outbound {
         Class::ALL.into_iter().map(over).sum()
     }
 
+    /// Whether a lane would hold more bytes than its reserve with so many more.
+    pub(super) fn exceeds_reserve(&self, class: Class, more: usize) -> bool {
+        self.over_bytes(class, more) > 0
+    }
+
     /// Whether a lane refused a frame and waits to tell that it has room.
     pub(super) fn has_refused(&self) -> bool {
         self.refused.iter().any(Option::is_some)

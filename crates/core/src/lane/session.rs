@@ -408,6 +408,12 @@ impl Session {
         self.outbound.shared_bytes()
     }
 
+    /// Whether a frame of this size would make the lane hold more than its reserve: of others no node needs
+    /// to know.
+    pub fn exceeds_reserve(&self, class: Class, size_bytes: usize) -> bool {
+        self.outbound.exceeds_reserve(class, size_bytes)
+    }
+
     /// Frames of a lane that wait to be sent.
     pub fn queued(&self, class: Class) -> usize {
         self.outbound.queued(class)

@@ -60,8 +60,8 @@ pub(super) struct Link {
     witness: Option<ClockWitness>,
     account: Option<Box<AccountKey>>,
     session: Mutex<Session>,
-    /// What its lanes hold of the node's bound; locked with the session, after it.
-    share: Mutex<Share>,
+    /// What its lanes hold of the node's bound.
+    share: Share,
     queued: Arc<Queued>,
     /// Why this node ends it, if for another reason than that it was told to close it.
     fate: Mutex<Option<DownReason>>,
@@ -96,7 +96,7 @@ impl Link {
             witness,
             account,
             session: Mutex::new(session),
-            share: Mutex::default(),
+            share: Share::default(),
             queued,
             fate: Mutex::new(None),
             disturbed: AtomicBool::new(false),
@@ -107,10 +107,15 @@ impl Link {
     }
 
     pub(super) fn send(&self, class: Class, frame: Vec<u8>) -> Result<(), SendError> {
-        let (waited, sent) = self.counted(|session| {
-            let waited = session.queued(class) > 0;
-            (waited, session.send(class, frame))
-        });
+        let mut session = self.session();
+        let waited = session.queued(class) > 0;
+        let sent = if session.exceeds_reserve(class, frame.len()) {
+            let (queued, share) = (&self.queued, &self.share);
+            queued.counted(&mut session, share, |session| session.send(class, frame))
+        } else {
+            session.send(class, frame)
+        };
+        drop(session);
         // Behind another frame it waits for what that one waits for, and its driver wakes for that. A
         // refused one makes the driver wait for room.
         if !waited || sent.is_err() {
@@ -151,11 +156,10 @@ impl Link {
         self.session().status()
     }
 
-    /// Changes what the queues hold, within the node's bound.
+    /// Changes what the queues hold, which grows by nothing, within the node's bound.
     fn counted<T>(&self, change: impl FnOnce(&mut Session) -> T) -> T {
         let mut session = self.session();
-        let mut share = lock(&self.share);
-        self.queued.counted(&mut session, &mut share, change)
+        self.queued.counted_less(&mut session, &self.share, change)
     }
 
     fn session(&self) -> MutexGuard<'_, Session> {

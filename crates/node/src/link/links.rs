@@ -202,6 +202,28 @@ fn one_more(table: &Mutex<BTreeMap<&'static str, u64>>, code: &'static str) {
     *count = count.saturating_add(1);
 }
 
+/// A handle to one link, for who sends or takes much on it: the link is looked up once. It may outlive the
+/// link, which then takes nothing.
+#[derive(Debug, Clone)]
+pub struct LinkHandle(Arc<Link>);
+
+impl LinkHandle {
+    /// As [`Links::send`].
+    ///
+    /// # Errors
+    /// As [`Links::send`].
+    pub fn send(&self, class: Class, frame: Vec<u8>) -> Result<(), LinkError> {
+        let link = self.0.id;
+        let sent = self.0.send(class, frame);
+        sent.map_err(|error| LinkError::Lane { link, error })
+    }
+
+    /// As [`Links::taken`].
+    pub fn taken(&self, class: Class, frames: usize) {
+        self.0.taken(class, frames);
+    }
+}
+
 /// A handle to all links of a node. Clones are handles to the same.
 #[derive(Debug, Clone)]
 pub struct Links {
@@ -297,23 +319,24 @@ impl Links {
         &self.shared.config
     }
 
+    /// A handle to one link whose descriptions are exchanged; `None` if it is down.
+    pub fn handle(&self, link: LinkId) -> Option<LinkHandle> {
+        lock(&self.shared.registry).link(link).map(LinkHandle)
+    }
+
     /// Queues a payload frame in its class's lane. Never waits.
     ///
     /// # Errors
     /// The lane is full, the link is down or going, or it is no payload frame.
     pub fn send(&self, link: LinkId, class: Class, frame: Vec<u8>) -> Result<(), LinkError> {
-        let found = lock(&self.shared.registry).link(link);
-        found
-            .ok_or(LinkError::Unknown(link))?
-            .send(class, frame)
-            .map_err(|error| LinkError::Lane { link, error })
+        let found = self.handle(link).ok_or(LinkError::Unknown(link))?;
+        found.send(class, frame)
     }
 
     /// The node took so many of the oldest untaken frames of this lane: the peer may send others. A link
     /// that is down needs no telling.
     pub fn taken(&self, link: LinkId, class: Class, frames: usize) {
-        let found = lock(&self.shared.registry).link(link);
-        if let Some(found) = found {
+        if let Some(found) = self.handle(link) {
             found.taken(class, frames);
         }
     }

@@ -38,5 +38,5 @@ pub mod transport;
 pub use config::LinkConfig;
 pub use error::{DownReason, LinkError};
 pub use id::LinkId;
-pub use links::{ClockWitness, LinkEvent, LinkIdentity, LinkStatus, LinkUp, Links};
+pub use links::{ClockWitness, LinkEvent, LinkHandle, LinkIdentity, LinkStatus, LinkUp, Links};
 pub use rule::CROSSING_MS;

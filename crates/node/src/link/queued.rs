@@ -24,9 +24,15 @@ pub(super) struct Queued {
     room: watch::Sender<u64>,
 }
 
-/// What one link holds of it, as it was counted last.
+/// What one link holds of it, as it was counted last. Changes only while its session is locked.
 #[derive(Debug, Default)]
-pub(super) struct Share(usize);
+pub(super) struct Share(AtomicUsize);
+
+impl Share {
+    fn bytes(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+}
 
 impl Default for Queued {
     fn default() -> Self {
@@ -58,16 +64,17 @@ impl Queued {
     pub(super) fn counted<T>(
         &self,
         session: &mut Session,
-        share: &mut Share,
+        share: &Share,
         change: impl FnOnce(&mut Session) -> T,
     ) -> T {
         let mut held = lock(&self.held_bytes);
-        let others = held.saturating_sub(share.0);
+        let others = held.saturating_sub(share.bytes());
         session.spare(self.max_bytes.saturating_sub(others));
         let changed = change(session);
         let before = *held;
-        share.0 = session.shared_queued_bytes();
-        *held = others.saturating_add(share.0);
+        let share_bytes = session.shared_queued_bytes();
+        share.0.store(share_bytes, Ordering::Relaxed);
+        *held = others.saturating_add(share_bytes);
         self.high_water_bytes.fetch_max(*held, Ordering::Relaxed);
         let was_full = before.saturating_add(FRAME_MAX_BYTES) > self.max_bytes;
         if was_full && *held < before {
@@ -75,6 +82,20 @@ impl Queued {
                 .send_modify(|times| *times = times.wrapping_add(1));
         }
         changed
+    }
+
+    /// As [`counted`](Self::counted), of a change that queues nothing. A link that holds nothing of the
+    /// bound, and waits for no room, changes without a look at it.
+    pub(super) fn counted_less<T>(
+        &self,
+        session: &mut Session,
+        share: &Share,
+        change: impl FnOnce(&mut Session) -> T,
+    ) -> T {
+        if share.bytes() == 0 && !session.owes_room() {
+            return change(session);
+        }
+        self.counted(session, share, change)
     }
 
     /// Changes when there is room again.

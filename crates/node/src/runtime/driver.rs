@@ -23,7 +23,7 @@ use super::supervisor::LinksUp;
 use super::verify::{VERIFY_OUTSTANDING_MAX, Worked, Workers};
 use super::writer::Writer;
 use crate::error::NodeError;
-use crate::link::{LinkError, LinkEvent, LinkId, LinkUp, Links};
+use crate::link::{LinkError, LinkEvent, LinkHandle, LinkId, LinkUp, Links};
 use crate::messages::{Ended, Messages, Taken};
 use crate::peer::inbox::{Arrived, InboxError, Told};
 use crate::peer::{Admission, ReceivedReceipt};
@@ -136,6 +136,8 @@ pub(crate) struct Driver {
     pub(crate) clock: Clock,
     pub(crate) identity: Arc<Identity>,
     pub(crate) links: Links,
+    /// The links that are up.
+    pub(crate) handles: BTreeMap<LinkId, LinkHandle>,
     pub(crate) workers: Workers,
     pub(crate) writer: Option<Writer>,
     pub(crate) messages: Messages,
@@ -374,6 +376,9 @@ impl Driver {
                     // Somebody wished for it: it is not given up for others.
                     self.peer.pin(peer);
                 }
+                if let Some(handle) = self.links.handle(link) {
+                    self.handles.insert(link, handle);
+                }
                 let witness_ms = witness.map(|witness| witness.at_ms(Instant::now()));
                 self.peer.handle_link_up(link, peer, witness_ms, now);
                 if leaving {
@@ -390,6 +395,7 @@ impl Driver {
             }
             LinkEvent::Room { link, class } => self.peer.handle_lane_room(link, class, now),
             LinkEvent::Down { link, peer, reason } => {
+                self.handles.remove(&link);
                 self.peer.handle_link_down(link, &reason.to_string(), now);
                 // Of two dialled links one gives way, and the other is still wished for.
                 if !self.peer.links().any(|(_, linked)| linked == peer) {
@@ -538,7 +544,9 @@ impl Driver {
             self.do_effect(effect);
         }
         for (link, class, frames) in self.taken.drain(..) {
-            self.links.taken(link, class, frames);
+            if let Some(handle) = self.handles.get(&link) {
+                handle.taken(class, frames);
+            }
         }
     }
 
@@ -554,10 +562,11 @@ impl Driver {
     fn do_effect(&mut self, effect: Effect) {
         match effect {
             Effect::Send { link, class, frame } => {
-                let answer = match self.links.send(link, class, frame) {
-                    Ok(()) => LaneAnswer::Placed,
-                    Err(LinkError::Lane { error, .. }) if error.is_full() => LaneAnswer::Full,
-                    Err(_) => LaneAnswer::Gone,
+                let handle = self.handles.get(&link);
+                let answer = match handle.map(|handle| handle.send(class, frame)) {
+                    Some(Ok(())) => LaneAnswer::Placed,
+                    Some(Err(LinkError::Lane { error, .. })) if error.is_full() => LaneAnswer::Full,
+                    Some(Err(_)) | None => LaneAnswer::Gone,
                 };
                 self.peer.handle_lane(link, class, answer, self.clock.now());
             }

@@ -238,6 +238,7 @@ pub(crate) async fn start(builder: NodeBuilder) -> Result<Node, NodeError> {
         replies: BTreeMap::new(),
         progress: BTreeMap::new(),
         outstanding: 0,
+        handles: BTreeMap::new(),
         came: VecDeque::new(),
         taken: Vec::new(),
     };

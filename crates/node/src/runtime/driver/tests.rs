@@ -60,6 +60,7 @@ impl Driven {
             replies: BTreeMap::new(),
             progress: BTreeMap::new(),
             outstanding: 0,
+            handles: BTreeMap::new(),
             came: VecDeque::new(),
             taken: Vec::new(),
         };
