@@ -30,7 +30,9 @@ pub use admin::{Cleared, StoreAdmin, StoreSummary};
 pub use files::{FILES_BUDGET_BYTES, FilesStore};
 pub use folder::{StoreKind, kind_of};
 pub use journal::{JOURNAL_BUDGET_BYTES, JournalConfig, JournalStore, Pace};
-pub use logs::{DIRECTORIES_CACHED, LEAF_RECORDS, LOGS_CACHE_BYTES, LogIndex, LogsStore};
+pub use logs::{
+    DIRECTORIES_CACHED, LEAF_RECORDS, LOGS_CACHE_BYTES, LOGS_WARMED_BYTES, LogIndex, LogsStore,
+};
 pub use refs::{REFS_CACHE_BYTES, RefsStore};
 
 /// Opens the store of this kind in this folder of the platform's file system, and makes it if

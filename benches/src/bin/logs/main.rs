@@ -30,6 +30,9 @@ struct Args {
     /// How many the client lacks.
     #[arg(long, default_value_t = 1_000)]
     behind: u64,
+    /// How often the host is started anew for its first answer.
+    #[arg(long, default_value_t = 5)]
+    starts: usize,
     #[command(subcommand)]
     part: Option<Part>,
 }

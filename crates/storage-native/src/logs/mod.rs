@@ -7,7 +7,7 @@
 //! Law (one index): the leaves hold exactly the numbers and names of the envelopes, in order. They
 //! change in the transaction that changes the envelopes.
 //!
-//! Law (small memory): beside the database's own cache, memory holds a line for each leaf of the logs
+//! Law (small memory): beside the database's own cache, which is bounded, memory holds a line for each leaf of the logs
 //! used last, and fingerprints up to a bound; never an envelope, never the index itself.
 //!
 //! | table | key | value |
@@ -31,7 +31,7 @@ use std::sync::Arc;
 use overlane_core::store::StoreError;
 use overlane_core::wire::cbor::Reader;
 use overlane_relay::log::{Change, Entry, EnvelopeId, LogId, LogStore, Row};
-use redb::{TableDefinition, WriteTransaction};
+use redb::{ReadTransaction, ReadableTable as _, TableDefinition, WriteTransaction};
 
 use crate::database::{Bytes, Database, Form};
 use crate::vfs::{RealVfs, Vfs};
@@ -51,8 +51,15 @@ const FORM: Form = Form {
     make,
 };
 
-/// How much of the file is kept in memory.
-pub const LOGS_CACHE_BYTES: usize = 32 * 1024 * 1024;
+/// How much of the file is kept in memory: the index of a million envelopes, and some room.
+pub const LOGS_CACHE_BYTES: usize = 56 * 1024 * 1024;
+
+/// How much of the index is read into memory as the store is opened, so that the first question about a
+/// large log waits for no disk.
+pub const LOGS_WARMED_BYTES: usize = 44 * 1024 * 1024;
+
+// Nine tenths of the cache are for what was read.
+const _: () = assert!(LOGS_WARMED_BYTES < LOGS_CACHE_BYTES / 10 * 9);
 
 /// The most records of a leaf: with its key it fills a page of 16 KiB.
 pub const LEAF_RECORDS: usize = 400;
@@ -83,8 +90,10 @@ impl LogsStore {
     /// # Errors
     /// As [`LogsStore::open`].
     pub fn open_on(vfs: Arc<dyn Vfs>, path: &Path) -> Result<Self, StoreError> {
+        let database = Database::open(vfs, path, FORM)?;
+        database.read(warm)?;
         Ok(Self {
-            database: Database::open(vfs, path, FORM)?,
+            database,
             directories: BTreeMap::new(),
         })
     }
@@ -233,6 +242,18 @@ impl LogStore for LogsStore {
 fn make(transaction: &WriteTransaction) -> Result<(), redb::Error> {
     for table in [ENVELOPES, NAMES, LEAVES, DIRECTORY, ROWS] {
         transaction.open_table(table)?;
+    }
+    Ok(())
+}
+
+/// Reads leaves into the database's cache, up to a bound.
+fn warm(transaction: &ReadTransaction) -> Result<(), redb::Error> {
+    let mut left = LOGS_WARMED_BYTES;
+    for leaf in transaction.open_table(LEAVES)?.iter()? {
+        match left.checked_sub(leaf?.1.value().len()) {
+            Some(less) => left = less,
+            None => break,
+        }
     }
     Ok(())
 }
