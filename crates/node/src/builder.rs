@@ -4,7 +4,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use overlane_core::NetworkId;
-use overlane_core::identity::Account;
+use overlane_core::identity::{Account, Signer};
+use overlane_core::seal::SealingSecret;
 use overlane_core::store::RecordStore;
 use overlane_core::transaction::Namespace;
 use overlane_relay::log::LogStore;
@@ -25,6 +26,7 @@ use crate::runtime::{self, AnyStore, InboxStore, OpenGroups};
 pub struct NodeBuilder {
     pub(crate) network: NetworkId,
     pub(crate) account: Option<Account>,
+    pub(crate) delegated: Option<(Signer, SealingSecret)>,
     pub(crate) store: Option<Box<dyn RecordStore>>,
     pub(crate) refs_store: Option<Box<dyn AnyStore>>,
     pub(crate) groups: Option<OpenGroups>,
@@ -45,6 +47,7 @@ impl NodeBuilder {
         Self {
             network: NetworkId(1),
             account: None,
+            delegated: None,
             store: None,
             refs_store: None,
             groups: None,
@@ -72,6 +75,15 @@ impl NodeBuilder {
     /// sends is signed by a delegatee key that lives in memory.
     pub fn account(mut self, account: Account) -> Self {
         self.account = Some(account);
+        self
+    }
+
+    /// Speaks for an account whose key is kept elsewhere, instead of [`account`](Self::account): with the
+    /// delegatee of a delegation that the account signed, as long as that lives, and no longer. `sealing` opens
+    /// what is sealed to this node; the account's contact card says it to others, so the account must not be
+    /// Ed25519, which is sealed to by its own key alone. Such a node is in no group.
+    pub fn delegated(mut self, signer: Signer, sealing: SealingSecret) -> Self {
+        self.delegated = Some((signer, sealing));
         self
     }
 

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use overlane_core::identity::DelegationError;
 use overlane_core::replay::DELEGATING_NAMESPACES;
 use overlane_core::ring::RingError;
 use overlane_core::store::StoreError;
@@ -78,6 +79,12 @@ pub enum NodeError {
         /// What is wrong.
         cause: String,
     },
+    /// The account that this node signs for is kept elsewhere, so nobody here can sign for another delegatee.
+    #[error("the account's key is kept elsewhere: only there can another delegatee be signed for")]
+    Delegated,
+    /// What the account signed does not count.
+    #[error(transparent)]
+    NotDelegated(#[from] DelegationError),
     /// As many peers are kept as may be.
     #[error("{PEERS_MAX} peers are kept, and no more are allowed: drop one")]
     PeersFull,
@@ -114,6 +121,8 @@ impl Coded for NodeError {
             Self::Random { .. } => "node/random",
             Self::Thread { .. } => "node/thread",
             Self::Delegation { .. } => "node/delegation",
+            Self::Delegated => "node/delegated",
+            Self::NotDelegated(error) => error.code(),
             Self::PeersFull => "node/peers_full",
             Self::DelegatingFull { .. } => "node/delegating_full",
             Self::Broken => "node/broken",
@@ -128,12 +137,16 @@ impl Coded for NodeError {
             Self::Ring(error) => error.fault(),
             Self::References(error) => error.fault(),
             Self::Groups(error) => error.fault(),
+            Self::NotDelegated(error) => error.fault(),
             Self::Broken | Self::ReferenceStore { .. } | Self::InboxStore { .. } => {
                 Fault::StoreFailedClosed
             }
             Self::NoAccount | Self::ListenInUse { .. } | Self::Listen { .. } => Fault::Usage,
             Self::Random { .. } | Self::Thread { .. } | Self::PeersFull => Fault::RefusedByBound,
-            Self::Delegation { .. } | Self::Closed | Self::DelegatingFull { .. } => Fault::Usage,
+            Self::Delegated
+            | Self::Delegation { .. }
+            | Self::Closed
+            | Self::DelegatingFull { .. } => Fault::Usage,
         }
     }
 }

@@ -26,6 +26,7 @@ pub mod share;
 #[cfg(feature = "sim")]
 pub mod sim;
 mod status;
+mod store_times;
 
 pub use builder::NodeBuilder;
 pub use error::NodeError;
@@ -42,3 +43,4 @@ pub use runtime::{EVENTS_KEPT_MAX, PEERS_MAX, Progress};
 pub use sending::{Sealing, Sending};
 pub use session::Session;
 pub use status::{NeighbourStatus, PeerState, PeerStatus, QueueStatus, Role, Status, StoreStatus};
+pub use store_times::{Distribution, StoreTimes};

@@ -19,6 +19,7 @@ use crate::places::Places;
 use crate::refs::Shared as SharedRefs;
 use crate::runtime::{Clock, Command, GroupDoor, Identity, LinksUp, Posted, Supervisor};
 use crate::status::{NeighbourStatus, PeerStatus, QueueStatus, Status, StoreStatus};
+use crate::store_times::StoreTimes;
 
 /// How long a link of the destination's own is waited for where another leads there.
 const LINK_OF_ITS_OWN: Duration = Duration::from_millis(500);
@@ -76,6 +77,7 @@ pub(crate) struct Parts {
     pub(crate) groups: Arc<GroupDoor>,
     pub(crate) up: watch::Receiver<LinksUp>,
     pub(crate) supervisor: Supervisor,
+    pub(crate) store_times: Arc<Mutex<StoreTimes>>,
     pub(crate) stop_listening: Option<oneshot::Sender<()>>,
 }
 
@@ -231,6 +233,11 @@ impl Node {
             offers_refused: parts.links.offers_refused(),
             links_not_opened: parts.links.not_opened(),
             replay: seen.replay,
+            verdicts: seen.verdicts,
+            store_times: {
+                let times = parts.store_times.lock();
+                times.unwrap_or_else(PoisonError::into_inner).clone()
+            },
             bounds: {
                 let queued = bounds::queued(parts.links.queued_levels());
                 seen.bounds.into_iter().chain([queued]).collect()
@@ -343,6 +350,7 @@ struct Seen {
     pending_sends: usize,
     counters: Counters,
     replay: replay::Counters,
+    verdicts: Vec<(Class, &'static str, u64)>,
     bounds: Vec<replay::Bound>,
 }
 
@@ -374,6 +382,7 @@ impl Seen {
             pending_sends: peer.pending_sends(),
             counters: peer.counters().clone(),
             replay: *peer.engine().counters(),
+            verdicts: peer.engine().verdicts().collect(),
             bounds: peer.engine().bounds().chain(peer.bounds()).collect(),
         }
     }

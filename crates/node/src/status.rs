@@ -8,6 +8,7 @@ use overlane_core::{Class, Did, NetworkId, replay};
 use crate::link::LinkId;
 use crate::link::ice::IceServerState;
 use crate::peer::Counters;
+use crate::store_times::StoreTimes;
 
 /// A node at one instant.
 #[derive(Debug, Clone)]
@@ -49,6 +50,10 @@ pub struct Status {
     pub links_not_opened: BTreeMap<&'static str, u64>,
     /// What the replay engine counted since the start: verdicts, refusals, batches.
     pub replay: replay::Counters,
+    /// What windows said since the start, by class and verdict.
+    pub verdicts: Vec<(Class, &'static str, u64)>,
+    /// What batches of the replay store came to.
+    pub store_times: StoreTimes,
     /// Every bound of replay protection, and those that the operator sets: how full it is, and has
     /// been.
     pub bounds: Vec<replay::Bound>,

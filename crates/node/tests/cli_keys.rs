@@ -118,3 +118,96 @@ fn cli_key_rotation_needs_no_restart_and_breaks_no_stream() {
     assert_eq!(status["links"].as_array().map(Vec::len), Some(1));
     assert_eq!(status["refused"], serde_json::json!({}));
 }
+
+#[test]
+fn cli_key_delegate_lets_a_node_sign_whose_account_is_kept_elsewhere() {
+    let (account, node, peer) = (Place::new(), Place::new(), Place::with_node());
+    let made = account.overlane(["init", "--kind", "secp256k1", "--json"]);
+    assert_eq!(made.code, 0, "{made:?}");
+    let (did, key) = (made.json()["did"].clone(), made.json()["did_key"].clone());
+    let key = key.as_str().expect("a key");
+    let edwards = peer.overlane(["id", "--json"]).json()["did_key"].clone();
+    let edwards = edwards.as_str().expect("a key");
+    node.overlane(["init", "--delegated-by", edwards, "--json"])
+        .is_refused(2, "home/account_kind");
+    let init = [
+        "init",
+        "--delegated-by",
+        key,
+        "--listen",
+        "127.0.0.1:0",
+        "--json",
+    ];
+    assert_eq!(node.overlane(init).json()["did"], did);
+    node.overlane(init)
+        .is_refused(2, "home/already_initialised");
+    node.overlane(["run", "--json"])
+        .is_refused(2, "home/not_delegated");
+
+    // What is asked for is granted as it is or not at all, by the account alone, and is for this home alone.
+    let asked = node.overlane(["key", "request", "--days", "14", "--json"]);
+    assert_eq!(asked.code, 0, "{asked:?}");
+    let request = asked.json()["request"].clone();
+    let request = request.as_str().expect("a request");
+    let delegate = |place: &Place, days: &str| {
+        place.overlane(["key", "delegate", request, "--days", days, "--json"])
+    };
+    delegate(&account, "13").is_refused(3, "key/too_long");
+    delegate(&peer, "14").is_refused(2, "home/account_kind");
+    delegate(&node, "14").is_refused(2, "home/delegated");
+    account
+        .overlane(["key", "delegate", &request[1..], "--json"])
+        .is_refused(2, "delegation/malformed");
+    let granted = delegate(&account, "14");
+    assert_eq!(granted.code, 0, "{granted:?}");
+    let word = granted.json()["delegation"].clone();
+    let word = word.as_str().expect("a delegation");
+    peer.overlane(["key", "accept", word, "--json"])
+        .is_refused(2, "home/own_account");
+    let other = Place::new();
+    assert_eq!(other.overlane(init).code, 0);
+    other
+        .overlane(["key", "accept", word, "--json"])
+        .is_refused(2, "home/not_asked_for");
+    let accepted = node.overlane(["key", "accept", word, "--json"]);
+    assert_eq!(accepted.code, 0, "{accepted:?}");
+    assert_eq!(accepted.json()["account"], key);
+    node.overlane(["key", "export", "copy", "--open", "--json"])
+        .is_refused(2, "home/delegated");
+
+    // At rest as an account's key is.
+    fs::write(node.dir.path().join("key.bin"), [5; 32]).expect("written");
+    let sealed = node.overlane(["key", "seal", "--key-file", "key.bin", "--json"]);
+    assert_eq!(sealed.code, 0, "{sealed:?}");
+    node.overlane(["run", "--json"])
+        .is_refused(2, "home/key_locked");
+    let mut running = node.start(["run", "--set", "key.file=key.bin", "--json"]);
+    assert_eq!(running.line()["did"], did);
+    node.overlane(["key", "rotate", "--json"])
+        .is_refused(2, "node/delegated");
+    let status = node.overlane(["status", "--json"]).json();
+    assert_eq!(status["delegation_ends_ms"], accepted.json()["ends_ms"]);
+
+    // It is the account, to others: what is sealed to it opens, and what it signs counts.
+    let daemon = peer.daemon();
+    let linked = node.overlane(["peer", "add", daemon.url(), "--json"]);
+    assert_eq!(linked.code, 0, "{linked:?}");
+    let did = did.as_str().expect("a Did");
+    let exchange = |from: &Place, to: &Place, did: &str| {
+        let sent = (0..500).find_map(|_| {
+            // Until both are in the ring, by which the key that is sealed to is asked for.
+            let sent = from.overlane(["send", did, "hello", "--no-hold", "--json"]);
+            (sent.code == 0).then_some(())
+        });
+        assert!(sent.is_some(), "a message is sent");
+        let taken = to.overlane(["watch", "--count", "1", "--json"]).json();
+        assert_eq!(
+            (&taken["text"], &taken["sealed"]),
+            (&"hello".into(), &true.into())
+        );
+        taken["origin"].clone()
+    };
+    exchange(&peer, &node, did);
+    assert_eq!(exchange(&node, &peer, daemon.did()), did);
+    assert_eq!(running.terminate(), Some(0));
+}

@@ -40,6 +40,19 @@ fn value(text: &str, sample: &str) -> f64 {
     line.unwrap_or_else(|| panic!("no {sample} in\n{text}"))
 }
 
+/// The sum of a family's samples that have this label, whatever their others are.
+fn sum(text: &str, family: &str, label: &str) -> f64 {
+    let of_family = text.lines().filter_map(|line| {
+        let (labels, value) = line.strip_prefix(family)?.split_once("} ")?;
+        let labels = labels.strip_prefix('{')?.split(',');
+        let is_it = labels.into_iter().any(|it| it == label);
+        is_it.then(|| value.parse::<f64>().expect("a number"))
+    });
+    let values: Vec<_> = of_family.collect();
+    assert!(!values.is_empty(), "no {family} of {label} in\n{text}");
+    values.iter().sum()
+}
+
 #[test]
 fn cli_metrics_say_what_status_says() {
     let pair = Pair::linked();
@@ -55,7 +68,11 @@ fn cli_metrics_say_what_status_says() {
     let metrics = (0..500).find_map(|_| {
         let text = pair.there.overlane(["metrics"]);
         assert_eq!(text.code, 0, "{text:?}");
-        let replays = value(&text.out, "overlane_not_admitted_total{verdict=\"replay\"}");
+        let replays = sum(
+            &text.out,
+            "overlane_not_admitted_total",
+            "verdict=\"replay\"",
+        );
         (replays > 0.0).then_some(())
     });
     assert!(metrics.is_some(), "the second copy is refused");
@@ -66,7 +83,9 @@ fn cli_metrics_say_what_status_says() {
     };
     let metrics = (firsts(), pair.there.overlane(["metrics"]).out, firsts());
     let (before, metrics, after) = metrics;
-    let first = value(&metrics, "overlane_admitted_total{verdict=\"first\"}");
+    let first = sum(&metrics, "overlane_admitted_total", "verdict=\"first\"");
+    let application = "overlane_admitted_total{class=\"application\",verdict=\"first\"}";
+    assert!(value(&metrics, application) >= 1.0);
     assert!(before >= 1.0 && (before..=after).contains(&first));
     assert_eq!(value(&metrics, "overlane_links{state=\"up\"}"), 1.0);
     assert_eq!(
@@ -138,11 +157,21 @@ fn cli_metrics_are_the_page_of_the_documentation_and_what_operators_are_given() 
         .filter(|it| it.starts_with("overlane_"))
         .collect();
     assert!(known.len() > 20, "{known:?}");
-    for file in ["ops/alerts.yml", "ops/dashboard.json"] {
+    for file in [
+        "ops/alerts.yml",
+        "ops/alerts.test.yml",
+        "ops/dashboard.json",
+    ] {
         let text = fs::read_to_string(workspace().join(file)).expect(file);
         let named: BTreeSet<&str> = text
             .split(|it: char| !it.is_ascii_alphanumeric() && it != '_')
             .filter(|it| it.starts_with("overlane_"))
+            // What a histogram is told by.
+            .map(|it| {
+                let ends = ["_bucket", "_sum", "_count"];
+                let of = ends.iter().find_map(|end| it.strip_suffix(end));
+                of.filter(|of| known.contains(of)).unwrap_or(it)
+            })
             .collect();
         assert!(!named.is_empty(), "{file}");
         let unknown: Vec<_> = named.difference(&known).collect();

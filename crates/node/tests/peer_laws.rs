@@ -19,7 +19,7 @@ use std::collections::BTreeSet;
 
 use mesh::broken::{Broken, caught};
 use mesh::{Mesh, NETWORK, START_MS, data, delegatee_of, signer};
-use overlane_core::identity::{Life, Signer};
+use overlane_core::identity::{DELEGATION_TTL_DEFAULT_MS, Life, Signer};
 use overlane_core::replay::{self, WINDOW_SLOTS};
 use overlane_core::transaction::{Draft, ForkEvidence, Payload, RelayFields, Transaction};
 use overlane_core::wire::bounds::FRAME_MAX_BYTES;
@@ -611,6 +611,24 @@ fn without_a_store_every_send_and_every_admission_is_refused_s10() {
     );
     assert!(mesh.nodes[1].taken.is_empty());
     assert!(mesh.nodes[0].taken.is_empty());
+}
+
+/// A node whose delegation nobody renews says so itself, before a sequence is used for what others refuse.
+#[test]
+fn nothing_is_signed_once_the_delegation_is_over() {
+    let mut mesh = Mesh::new(2, 5);
+    mesh.link(0, 1);
+    let to = mesh.nodes[1].did;
+    mesh.send(0, to, Class::Application, b"while it lives");
+    mesh.settle();
+    assert_eq!(mesh.taken_once(1).len(), 1);
+    mesh.pass(DELEGATION_TTL_DEFAULT_MS + 1);
+    for (to, class) in [(to, Class::Application), (to, Class::Storage)] {
+        let late = mesh.send(0, to, class, b"after");
+        let refused = mesh.nodes[0].sent[&late].as_ref().unwrap_err();
+        assert_eq!(refused.code(), "delegation/expired");
+    }
+    assert_eq!(mesh.nodes[0].receipts().len(), 1);
 }
 
 #[test]

@@ -75,11 +75,16 @@ pub struct Delegation {
 
 /// What both keys sign.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Terms {
-    delegatee: DelegateeKey,
-    account: AccountKey,
-    network: NetworkId,
-    life: Life,
+pub(super) struct Terms {
+    pub(super) delegatee: DelegateeKey,
+    pub(super) account: AccountKey,
+    pub(super) network: NetworkId,
+    pub(super) life: Life,
+}
+
+/// The delegatee's proof that it holds its key, under these terms.
+pub(super) fn possession(terms: &Terms, delegatee: &Delegatee) -> Signature {
+    delegatee.sign(&transcript(POSSESSION_DOMAIN, terms))
 }
 
 impl Delegation {
@@ -99,7 +104,16 @@ impl Delegation {
             network,
             life,
         };
-        let possession = delegatee.sign(&transcript(POSSESSION_DOMAIN, &terms));
+        let possession = possession(&terms, delegatee);
+        Self::grant(terms, possession, account)
+    }
+
+    /// Has the account sign what the delegatee did, whatever both are.
+    pub(super) fn grant(
+        terms: Terms,
+        possession: Signature,
+        account: &Account,
+    ) -> Result<Self, KeyError> {
         let signed = transcript(DELEGATION_DOMAIN, &Possessed(&terms, &possession));
         let account_signature = account.sign(&signed)?;
         Ok(Self::new(terms, possession, account_signature))
@@ -211,14 +225,23 @@ impl Checked for Delegation {
 }
 
 impl Terms {
-    const FIELDS: usize = 5;
+    pub(super) const FIELDS: usize = 5;
 
-    fn encode_fields<'w>(&self, writer: &'w mut Writer) -> &'w mut Writer {
+    pub(super) fn encode_fields<'w>(&self, writer: &'w mut Writer) -> &'w mut Writer {
         writer
             .value(&self.delegatee)
             .value(&self.account)
             .value(&self.network);
         self.life.encode_fields(writer)
+    }
+
+    pub(super) fn decode_fields(reader: &mut Reader<'_>) -> Result<Self, CborError> {
+        Ok(Self {
+            delegatee: reader.value()?,
+            account: reader.value()?,
+            network: reader.value()?,
+            life: Life::decode_fields(reader)?,
+        })
     }
 }
 
@@ -252,12 +275,7 @@ impl Encode for Delegation {
 impl<'a> Decode<'a> for Delegation {
     fn decode(reader: &mut Reader<'a>) -> Result<Self, CborError> {
         reader.expect_array(Terms::FIELDS + 2)?;
-        let terms = Terms {
-            delegatee: reader.value()?,
-            account: reader.value()?,
-            network: reader.value()?,
-            life: Life::decode_fields(reader)?,
-        };
+        let terms = Terms::decode_fields(reader)?;
         let possession = reader.value()?;
         let at = reader.at();
         let signature = reader.bytes()?;

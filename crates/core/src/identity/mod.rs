@@ -17,6 +17,7 @@ mod delegatee;
 mod delegation;
 mod did_key;
 mod life;
+mod request;
 mod signer;
 mod statement;
 #[cfg(test)]
@@ -31,6 +32,7 @@ pub use delegation::{
 };
 pub use libp2p_identity::PeerId;
 pub use life::{CLOCK_SKEW_MS, Life, LifeError};
+pub use request::{DelegationRequest, GrantError, NotDelegationText};
 pub use signer::{OtherDelegatee, Signer};
 pub use statement::{Statement, StatementError, StatementReason, Subject};
 pub use verified::{Checked, Verified, VerifyContext};

@@ -46,6 +46,7 @@ use super::record::{EVIDENCE_MAX_BYTES, Table};
 use super::refusal::{PENDING_MAX, Refusal};
 use super::slots::{Introducer, SUCCESSORS, Slot, Slots, slot_count};
 use super::unrestorable::Bad;
+use super::verdicts::ByClass;
 use super::volatile::Volatile;
 use crate::identity::Verified;
 use crate::ids::{Did, StreamKey};
@@ -125,6 +126,7 @@ pub struct Engine<T> {
     ready: VecDeque<(Ticket, Staged<T>)>,
     headers: HeaderRing,
     counters: Counters,
+    verdicts: ByClass,
     high_water: Levels,
     next_ticket: u64,
     next_batch: u64,
@@ -149,6 +151,7 @@ impl<T: Candidate> Engine<T> {
             ready: VecDeque::new(),
             headers: HeaderRing::default(),
             counters: Counters::default(),
+            verdicts: ByClass::default(),
             high_water: Levels::default(),
             next_ticket: 0,
             next_batch: 0,
@@ -397,6 +400,7 @@ impl<T: Candidate> Engine<T> {
     fn release(&mut self, waiting: Vec<Waiter<T>>) {
         for mut waiter in waiting {
             self.counters.count(&waiter.staged);
+            self.verdicts.count(&waiter.staged);
             self.trade_headers(&mut waiter.staged);
             if !waiter.abandoned {
                 self.ready.push_back((waiter.ticket, waiter.staged));

@@ -29,6 +29,7 @@ mod refusal;
 mod slots;
 mod spent;
 mod unrestorable;
+mod verdicts;
 mod volatile;
 mod window;
 
@@ -51,5 +52,6 @@ pub use slots::{
 };
 pub use spent::{MAIL_LIFE_MAX_MS, RIPE_MS, spent_ms};
 pub use unrestorable::{Bad, Unrestorable};
+pub use verdicts::VERDICTS;
 pub use volatile::{DELEGATING_NAMESPACES, VOLATILE_STREAMS};
 pub use window::{InvalidWindow, Verdict, WINDOW_SLOTS, Window, observe};

@@ -9,7 +9,8 @@ use std::str::FromStr;
 
 use crate::fault::{Coded, Fault};
 use crate::ids::{Did, NetworkId};
-use crate::wire::cbor::{CborError, Decode, Encode, Reader, Writer, from_slice, to_vec};
+use crate::wire::cbor::{CborError, Decode, Encode, Reader, Writer};
+use crate::wire::word;
 
 /// URLs of one ticket at most.
 pub const TICKET_URLS_MAX: usize = 4;
@@ -18,7 +19,6 @@ pub const TICKET_URLS_MAX: usize = 4;
 pub const TICKET_URL_MAX_BYTES: usize = 512;
 
 const PREFIX: &str = "overlane";
-const CHECK_BYTES: usize = 4;
 
 /// The longest ticket as text: no longer one is decoded.
 const TEXT_MAX_BYTES: usize = 2 * TICKET_URLS_MAX * TICKET_URL_MAX_BYTES;
@@ -51,10 +51,7 @@ impl Coded for NotATicket {
 
 impl fmt::Display for Ticket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut bytes = to_vec(self);
-        let check = check(&bytes);
-        bytes.extend_from_slice(&check);
-        write!(f, "{PREFIX}{}", bs58::encode(bytes).into_string())
+        f.write_str(&word::write(PREFIX, self))
     }
 }
 
@@ -62,24 +59,8 @@ impl FromStr for Ticket {
     type Err = NotATicket;
 
     fn from_str(text: &str) -> Result<Self, NotATicket> {
-        let text = text.trim();
-        let word = text.strip_prefix(PREFIX).ok_or(NotATicket)?;
-        if word.len() > TEXT_MAX_BYTES {
-            return Err(NotATicket);
-        }
-        let bytes = bs58::decode(word).into_vec().map_err(|_| NotATicket)?;
-        let at = bytes.len().checked_sub(CHECK_BYTES).ok_or(NotATicket)?;
-        let (ticket, found) = bytes.split_at(at);
-        if found != check(ticket) {
-            return Err(NotATicket);
-        }
-        from_slice(ticket).map_err(|_| NotATicket)
+        word::read(PREFIX, text, TEXT_MAX_BYTES).ok_or(NotATicket)
     }
-}
-
-fn check(bytes: &[u8]) -> [u8; CHECK_BYTES] {
-    let [a, b, c, d, ..] = *blake3::hash(bytes).as_bytes();
-    [a, b, c, d]
 }
 
 impl Encode for Ticket {

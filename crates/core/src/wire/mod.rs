@@ -3,3 +3,4 @@
 pub mod bounds;
 pub mod cbor;
 pub mod frame;
+pub(crate) mod word;

@@ -9,7 +9,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, text};
+use prometheus_client::encoding::{
+    DescriptorEncoder, EncodeMetric, MetricEncoder, NoLabelSet, text,
+};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
@@ -27,6 +29,9 @@ pub const METRICS_CONTENT_TYPE: &str = "application/openmetrics-text; version=1.
 const ADMITTING: [&str; 3] = ["first", "advance", "late"];
 const REFUSING: [&str; 3] = ["replay", "fork", "stale"];
 
+/// Microseconds in a second.
+const MICROS: u32 = 1_000_000;
+
 /// What a node says of itself at one instant.
 #[derive(Debug)]
 struct Sample {
@@ -38,6 +43,11 @@ struct Sample {
 enum Kind {
     Counter,
     Gauge,
+    /// Of the distribution of this name, whose values are so many to the unit.
+    Histogram {
+        of: &'static str,
+        per_unit: u32,
+    },
 }
 
 /// A value, and the values of its family's labels in the family's order.
@@ -76,6 +86,18 @@ const fn gauge(
         labels,
         help,
         values,
+    }
+}
+
+const fn histogram(
+    name: &'static str,
+    of: &'static str,
+    per_unit: u32,
+    help: &'static str,
+) -> Family {
+    Family {
+        kind: Kind::Histogram { of, per_unit },
+        ..gauge(name, &[], help, |_| Vec::new())
     }
 }
 
@@ -120,15 +142,33 @@ const FAMILIES: &[Family] = &[
     ),
     counter(
         "admitted",
-        &["verdict"],
-        "Transactions admitted, by verdict",
-        |sample| of_replay(sample, |event| ADMITTING.contains(&event)),
+        &["class", "verdict"],
+        "Transactions admitted, by class and verdict",
+        |sample| of_verdicts(sample, |verdict| ADMITTING.contains(&verdict)),
     ),
     counter(
         "not_admitted",
-        &["verdict"],
-        "Transactions that the window refused, by verdict",
-        |sample| of_replay(sample, |event| REFUSING.contains(&event)),
+        &["class", "verdict"],
+        "Transactions that the window refused, by class and verdict",
+        |sample| of_verdicts(sample, |verdict| REFUSING.contains(&verdict)),
+    ),
+    histogram(
+        "batch_answers",
+        "batch_answers",
+        1,
+        "Answers that waited for a batch of the replay store: what one flush carried",
+    ),
+    histogram(
+        "batch_write_seconds",
+        "batch_write_us",
+        MICROS,
+        "Time from handing a batch to the store until it is durable",
+    ),
+    histogram(
+        "durable_wait_seconds",
+        "durable_wait_us",
+        MICROS,
+        "Time that the first answer of a batch waited until it was durable; the others waited less",
     ),
     counter(
         "replay_events",
@@ -349,6 +389,7 @@ pub fn metrics_page() -> String {
         let (kind, end) = match kind {
             Kind::Counter => ("counter", "_total"),
             Kind::Gauge => ("gauge", ""),
+            Kind::Histogram { .. } => ("histogram", ""),
         };
         let labels: Vec<_> = labels.iter().map(|label| format!("`{label}`")).collect();
         let labels = labels.join(", ");
@@ -363,8 +404,13 @@ impl Collector for Sample {
             let kind = match family.kind {
                 Kind::Counter => MetricType::Counter,
                 Kind::Gauge => MetricType::Gauge,
+                Kind::Histogram { .. } => MetricType::Histogram,
             };
             let mut metric = encoder.encode_descriptor(family.name, family.help, None, kind)?;
+            if let Kind::Histogram { of, per_unit } = family.kind {
+                self.encode_histogram(metric, of, per_unit)?;
+                continue;
+            }
             for (labels, value) in (family.values)(self) {
                 let labels: Vec<_> = family.labels.iter().copied().zip(labels).collect();
                 // An empty set of labels is written as braces with nothing between them otherwise.
@@ -375,11 +421,36 @@ impl Collector for Sample {
                 let metric = metric.encode_family(&labels)?;
                 match family.kind {
                     Kind::Counter => ConstCounter::new(value).encode(metric)?,
-                    Kind::Gauge => ConstGauge::new(value).encode(metric)?,
+                    Kind::Gauge | Kind::Histogram { .. } => {
+                        ConstGauge::new(value).encode(metric)?;
+                    }
                 }
             }
         }
         Ok(())
+    }
+}
+
+impl Sample {
+    fn encode_histogram(
+        &self,
+        mut metric: MetricEncoder<'_>,
+        of: &str,
+        per_unit: u32,
+    ) -> Result<(), fmt::Error> {
+        let Some(distribution) = self.status.store_times.get(of) else {
+            return Ok(());
+        };
+        let in_units = |value: u64| value as f64 / f64::from(per_unit);
+        let buckets = distribution.buckets.iter();
+        let buckets: Vec<_> = buckets
+            .map(|bucket| {
+                let end = bucket.up_to.map_or(f64::INFINITY, in_units);
+                (end, bucket.count)
+            })
+            .collect();
+        let count = buckets.iter().map(|(_, count)| count).sum();
+        metric.encode_histogram::<NoLabelSet>(in_units(distribution.sum), count, &buckets, None)
     }
 }
 
@@ -400,6 +471,15 @@ fn of_replay(sample: &Sample, wanted: fn(&str) -> bool) -> Vec<Value> {
     wanted
         .map(|(event, &count)| (vec![event.clone()], count as f64))
         .collect()
+}
+
+fn of_verdicts(sample: &Sample, wanted: fn(&str) -> bool) -> Vec<Value> {
+    let classes = sample.status.verdicts.iter();
+    let values = classes.flat_map(|(class, verdicts)| {
+        let wanted = verdicts.iter().filter(|(verdict, _)| wanted(verdict));
+        wanted.map(|(verdict, &count)| (vec![class.clone(), verdict.clone()], count as f64))
+    });
+    values.collect()
 }
 
 /// How many there are of each.

@@ -10,16 +10,17 @@ use overlane_core::{Class, Coded, Did};
 
 use super::names::ClassName;
 use super::types::{
-    Cause, EventLine, HealthReport, IceServerReport, Identity, LaneReport, LinkReport,
-    NeighbourReport, PeerReport, QueueReport, ReceivingReport, RouteReport, SendOutcome,
-    SendingReport, StatusReport, StoreReport, StreamsReport, TakenMessage,
+    BucketReport, Cause, DistributionReport, EventLine, HealthReport, IceServerReport, Identity,
+    LaneReport, LinkReport, NeighbourReport, PeerReport, QueueReport, ReceivingReport, RouteReport,
+    SendOutcome, SendingReport, StatusReport, StoreReport, StreamsReport, TakenMessage,
 };
 use crate::link::LinkStatus;
 use crate::link::ice::{IceServerState, LinkPath};
 use crate::peer::inbox::MailEvent;
 use crate::peer::{Counters, Peer};
 use crate::{
-    Delivery, Event, NeighbourStatus, Outcome, PeerState, PeerStatus, Role, Status, StoreStatus,
+    Delivery, Distribution, Event, NeighbourStatus, Outcome, PeerState, PeerStatus, Role, Status,
+    StoreStatus, StoreTimes,
 };
 use overlane_core::transaction::Message;
 
@@ -67,6 +68,8 @@ pub(super) fn status(
         offers_refused: owned(&status.offers_refused),
         links_not_opened: owned(&status.links_not_opened),
         replay: replay_counters(&status.replay),
+        verdicts: verdicts(&status.verdicts),
+        store_times: store_times(&status.store_times),
         references_failed: None,
         references: BTreeMap::new(),
         groups_failed: None,
@@ -442,6 +445,7 @@ fn counters(counters: &Counters) -> BTreeMap<String, u64> {
         unclaimed,
         ring_received,
         own_received,
+        receipts_forgotten,
         sent,
         sealed,
         opened,
@@ -471,6 +475,7 @@ fn counters(counters: &Counters) -> BTreeMap<String, u64> {
         ("unclaimed", unclaimed),
         ("ring_received", ring_received),
         ("own_received", own_received),
+        ("receipts_forgotten", receipts_forgotten),
         ("sent", sent),
         ("sealed", sealed),
         ("opened", opened),
@@ -487,6 +492,38 @@ fn counters(counters: &Counters) -> BTreeMap<String, u64> {
     let named = named.into_iter();
     named
         .map(|(name, count)| (name.to_owned(), *count))
+        .collect()
+}
+
+fn verdicts(counted: &[(Class, &'static str, u64)]) -> BTreeMap<String, BTreeMap<String, u64>> {
+    let mut verdicts = BTreeMap::<_, BTreeMap<_, _>>::new();
+    for (class, verdict, count) in counted {
+        let of_class = verdicts.entry(ClassName::from(*class).to_string());
+        of_class.or_default().insert((*verdict).to_owned(), *count);
+    }
+    verdicts
+}
+
+fn store_times(times: &StoreTimes) -> BTreeMap<String, DistributionReport> {
+    let StoreTimes {
+        batch_answers,
+        batch_write_us,
+        durable_wait_us,
+    } = times;
+    let named = [
+        ("batch_answers", batch_answers),
+        ("batch_write_us", batch_write_us),
+        ("durable_wait_us", durable_wait_us),
+    ];
+    let report = |of: &Distribution| DistributionReport {
+        sum: of.sum,
+        buckets: (of.buckets.iter())
+            .map(|&(up_to, count)| BucketReport { up_to, count })
+            .collect(),
+    };
+    named
+        .map(|(name, of)| (name.to_owned(), report(of)))
+        .into_iter()
         .collect()
 }
 

@@ -215,6 +215,13 @@ pub struct StatusReport {
     pub links_not_opened: BTreeMap<String, u64>,
     /// Counts of the replay boundary.
     pub replay: BTreeMap<String, u64>,
+    /// What windows said, by class and verdict.
+    #[serde(default)]
+    pub verdicts: BTreeMap<String, BTreeMap<String, u64>>,
+    /// What batches of the replay store came to: `batch_answers` waited for one, `batch_write_us` it took to
+    /// write, `durable_wait_us` its first answer waited.
+    #[serde(default)]
+    pub store_times: BTreeMap<String, DistributionReport>,
     /// Why the store of references failed, if it did: everything about them is refused then.
     #[serde(default)]
     pub references_failed: Option<String>,
@@ -239,6 +246,24 @@ pub struct StatusReport {
     /// Requests that were refused there, by code.
     #[serde(default)]
     pub api_refused: BTreeMap<String, u64>,
+}
+
+/// How values are distributed, since the start.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct DistributionReport {
+    /// The sum of all values.
+    pub sum: u64,
+    /// Buckets, ascending.
+    pub buckets: Vec<BucketReport>,
+}
+
+/// How many values are above the bucket before and within this one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct BucketReport {
+    /// Its end, which is in it; none for the last.
+    pub up_to: Option<u64>,
+    /// How many.
+    pub count: u64,
 }
 
 /// A node's replay store.

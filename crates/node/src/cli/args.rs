@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
 use overlane_core::Class;
+use overlane_core::identity::{DELEGATION_TTL_DEFAULT_MS, DELEGATION_TTL_MAX_MS};
 use overlane_core::store::RecordName;
 use overlane_node::api::ClassName;
 use overlane_node::home::{LogFilter, Profile};
@@ -325,6 +326,14 @@ pub(super) struct Init {
     /// Leave an account that is there already as it is, and end well
     #[arg(long)]
     pub(super) if_missing: bool,
+    /// The kind of the new account's key: ed25519, or secp256k1, which can be kept away from its node
+    /// (`overlane key delegate`) but is in no group [default: ed25519]
+    #[arg(long, value_name = "KIND", value_parser = ["ed25519", "secp256k1"], conflicts_with = "delegated_by")]
+    pub(super) kind: Option<String>,
+    /// Make no account: sign for this one, which is kept elsewhere and lets this home sign
+    /// (`overlane key request`)
+    #[arg(long, value_name = "DID-KEY")]
+    pub(super) delegated_by: Option<String>,
     #[command(flatten)]
     pub(super) lock: Lock,
     /// What the defaults are made for: home or server [default: home]
@@ -342,6 +351,15 @@ pub(super) struct Lock {
     /// Seal the key under what this file holds: 32 random bytes or more
     #[arg(long, value_name = "FILE")]
     pub(super) key_file: Option<PathBuf>,
+}
+
+pub(super) const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
+
+/// Days that a delegation lives unless asked otherwise.
+const DELEGATION_DAYS_DEFAULT: u64 = DELEGATION_TTL_DEFAULT_MS / DAY_MS;
+
+fn days() -> clap::builder::RangedU64ValueParser {
+    clap::value_parser!(u64).range(1..=DELEGATION_TTL_MAX_MS / DAY_MS)
 }
 
 #[derive(Debug, Subcommand)]
@@ -389,6 +407,37 @@ pub(super) enum Key {
     /// Its account, links, streams and windows stay as they are; nothing is sent twice or lost.
     #[command(after_help = "Example: overlane key rotate")]
     Rotate,
+    /// Ask an account that is kept elsewhere to let this home sign for it
+    ///
+    /// Prints a request, which holds no secret: carry it to where the account's key is, and what
+    /// `overlane key delegate` prints there back to here. A running node signs with what it has until it is
+    /// started again.
+    #[command(after_help = "Example: overlane --home node key request --days 30 > request.txt")]
+    Request {
+        /// How long it may sign: the account sees it, and grants this or nothing
+        #[arg(long, default_value_t = DELEGATION_DAYS_DEFAULT, value_parser = days())]
+        days: u64,
+    },
+    /// Let the home that a request is of sign for this account, for a while
+    ///
+    /// The account's key stays where it is. Whoever has that home signs for the account until the end that is
+    /// shown; nothing takes it back before.
+    #[command(
+        after_help = "Example: overlane --home account key delegate \"$(cat request.txt)\" > word.txt"
+    )]
+    Delegate {
+        /// What `overlane key request` printed
+        request: String,
+        /// Grant no longer life than this
+        #[arg(long, default_value_t = DELEGATION_DAYS_DEFAULT, value_parser = days())]
+        days: u64,
+    },
+    /// Take the account's word on what this home asked for
+    #[command(after_help = "Example: overlane --home node key accept \"$(cat word.txt)\"")]
+    Accept {
+        /// What `overlane key delegate` printed
+        delegation: String,
+    },
 }
 
 #[derive(Debug, Args)]

@@ -1,9 +1,9 @@
 //! `init` and `id`: who a node is.
 
-use overlane_core::identity::Account;
+use overlane_core::identity::{Account, AccountKey};
 use overlane_core::{Fault, NetworkId};
 use overlane_node::api::Identity;
-use overlane_node::home::{Config, Home};
+use overlane_node::home::{Config, DelegatedKey, Home};
 use serde::Serialize;
 use zeroize::Zeroizing;
 
@@ -32,18 +32,35 @@ pub(super) fn init(home: &Home, init: &Init, output: &Output) -> Result<Done, Fa
         ..default
     };
     let lock = init.lock.given()?;
-    let account = new_account()?;
-    home.init(&account, &config, &lock)?;
+    let key = match &init.delegated_by {
+        Some(account) => {
+            let key = DelegatedKey::new(account.parse::<AccountKey>()?)?;
+            home.init_delegated(&key, &config, &lock)?;
+            key.account().clone()
+        }
+        None => {
+            let account = match init.kind.as_deref() {
+                Some("secp256k1") => Account::secp256k1(seed()?)?,
+                _ => new_account()?,
+            };
+            home.init(&account, &config, &lock)?;
+            account.key().clone()
+        }
+    };
     // What counts is what the next command will read.
     let config = config::config(home)?;
     let made = Initialised {
-        identity: Identity::of(account.key(), config.network),
+        identity: Identity::of(&key, config.network),
         home: home.dir().display().to_string(),
         config: home.config_path().display().to_string(),
     };
+    let next = match &init.delegated_by {
+        Some(_) => "key request > request.txt, for `overlane key delegate` where the account is",
+        None => "run",
+    };
     output.answer(&made, |made| {
         format!(
-            "a new node in {}\n\n{}\n\nnext: {} run",
+            "a new node in {}\n\n{}\n\nnext: {} {next}",
             made.home,
             in_words(&made.identity),
             output.overlane
@@ -54,9 +71,13 @@ pub(super) fn init(home: &Home, init: &Init, output: &Output) -> Result<Done, Fa
 
 /// A new account.
 pub(super) fn new_account() -> Result<Account, Failure> {
+    Ok(Account::ed25519(seed()?)?)
+}
+
+fn seed() -> Result<Zeroizing<[u8; 32]>, Failure> {
     let mut seed = Zeroizing::new([0; 32]);
     random(seed.as_mut_slice())?;
-    Ok(Account::ed25519(seed)?)
+    Ok(seed)
 }
 
 /// Fills `bytes` with what nobody can foresee.

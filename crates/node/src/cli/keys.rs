@@ -1,12 +1,13 @@
 //! `key …`: how the account's key lies, copies of it, and the delegatee that signs for it.
 
+mod delegations;
+
 use std::fs::File;
 use std::io::{IsTerminal, Read};
 use std::path::Path;
 
 use axum::http::Method;
 use overlane_core::Fault;
-use overlane_core::identity::Account;
 use overlane_node::api::{Client, DelegateeReport, Identity};
 use overlane_node::home::{
     Config, Home, HomeError, KEY_FILE_MAX_BYTES, KeyLock, LockError, PASSPHRASE_MAX_BYTES,
@@ -27,6 +28,9 @@ pub(super) fn key(home: &Home, asked: &Key, output: &Output) -> Result<Done, Fai
         Key::Export { file, lock, open } => export(home, file, lock, *open, output),
         Key::Import { file, lock } => import(home, file, lock, output),
         Key::Rotate => rotate(home, output),
+        Key::Request { days } => delegations::request(home, *days, output),
+        Key::Delegate { request, days } => delegations::delegate(home, request, *days, output),
+        Key::Accept { delegation } => delegations::accept(home, delegation, output),
     }
 }
 
@@ -44,9 +48,13 @@ fn show(home: &Home, output: &Output) -> Result<Done, Failure> {
 }
 
 fn seal(home: &Home, lock: &Lock, output: &Output) -> Result<Done, Failure> {
-    let account = unlocked(home, &config(home)?)?;
+    let with = opening(home, &config(home)?)?;
     let lock = lock.given()?;
-    home.seal_account(&account, &lock)?;
+    if home.is_delegated()? {
+        home.keep_delegated(&home.delegated(&with)?, &lock)?;
+    } else {
+        home.seal_account(&home.account(&with)?, &lock)?;
+    }
     output.answer(&json!({"sealed_under": lock.name()}), |_| {
         format!("the key is sealed under {} now", lock.name())
     })?;
@@ -65,7 +73,7 @@ fn export(
         let message = "name a passphrase file or a key file, or --open, and not both";
         return Err(Failure::new("cli/export_lock", Fault::Usage, message));
     }
-    let account = unlocked(home, &config(home)?)?;
+    let account = home.account(&opening(home, &config(home)?)?)?;
     Home::export_account(file, &account, &sealed)?;
     let answer = json!({"file": file.display().to_string(), "sealed_under": sealed.name()});
     output.answer(&answer, |_| {
@@ -111,16 +119,15 @@ fn rotate(home: &Home, output: &Output) -> Result<Done, Failure> {
     Ok(Done::Yes)
 }
 
-/// The account of a home, opened with what the configuration names or who sits there types.
-pub(super) fn unlocked(home: &Home, config: &Config) -> Result<Account, Failure> {
+/// What opens the key of a home: what the configuration names, or who sits there types.
+pub(super) fn opening(home: &Home, config: &Config) -> Result<KeyLock, Failure> {
     let (_, under) = home.account_key()?;
-    let lock = match (&config.key.passphrase_file, &config.key.file) {
+    Ok(match (&config.key.passphrase_file, &config.key.file) {
         (Some(file), _) if under == "a passphrase" => passphrase(file)?,
         (_, Some(file)) if under == "a key file" => key_file(file)?,
         _ if under == "a passphrase" && std::io::stdin().is_terminal() => typed()?,
         _ => KeyLock::Open,
-    };
-    Ok(home.account(&lock)?)
+    })
 }
 
 impl Lock {

@@ -16,7 +16,7 @@ use super::args::Run;
 use super::config::sources_with;
 use super::output::{Done, Failure, Output};
 use super::service::Told;
-use super::{keys, no_runtime};
+use super::{keys, no_runtime, replay};
 
 /// A database that takes seconds to be checked.
 const LARGE_BYTES: u64 = 256 * 1024 * 1024;
@@ -69,7 +69,16 @@ pub(super) fn run(home: &Home, run: Run, output: &Output) -> Result<Done, Failur
             "a variable of the environment that is no key of the configuration"
         );
     }
-    let account = keys::unlocked(home, &config)?;
+    let lock = keys::opening(home, &config)?;
+    let node = Node::builder().network(config.network);
+    let node = if home.is_delegated()? {
+        let key = home.delegated(&lock)?;
+        let signer = key.signer(config.network, replay::now().wall_ms)?;
+        node.delegated(signer, key.sealing())
+    } else {
+        node.account(home.account(&lock)?)
+    };
+    drop(lock);
     let tcp = Tcp {
         metrics: config.metrics.map(metrics_listener).transpose()?,
         api: config.api.listen.map(api_listener).transpose()?,
@@ -94,7 +103,6 @@ pub(super) fn run(home: &Home, run: Run, output: &Output) -> Result<Done, Failur
         .enable_all()
         .build();
     let runtime = runtime.map_err(no_runtime)?;
-    let node = Node::builder().network(config.network).account(account);
     let node = node.refs_store(references).logs_store(groups);
     let node = node.inbox_store(inbox).inbox_mails(config.inbox_mails);
     runtime.block_on(daemon(

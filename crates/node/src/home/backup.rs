@@ -33,7 +33,8 @@ const LIST: &str = "backup.json";
 const RESTORED: &str = "restored.json";
 
 /// Files and folders of a home that are copied.
-const COPIED: [&str; 6] = [
+const COPIED: [&str; 7] = [
+    "delegated.key",
     "account.key",
     "config.toml",
     "replay",
@@ -307,7 +308,7 @@ pub fn restore(home: &Home, from: &Path) -> Result<Backup, BackupError> {
             return Err(BackupError::There(there));
         }
     }
-    // The account comes last: without it nothing starts here.
+    // The account comes last, or what signs for it: without them nothing starts here.
     let now_ms = wall_ms();
     for name in COPIED.iter().rev() {
         if *name == "account.key" {

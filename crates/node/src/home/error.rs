@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use overlane_core::identity::DelegationError;
 use overlane_core::{Coded, Fault};
 
 use super::sealed::LockError;
@@ -89,6 +90,41 @@ pub enum HomeError {
         /// What is wrong with it.
         cause: String,
     },
+    /// The account's key is not here: this home has a delegatee's.
+    #[error("{} holds a delegatee's key, and its account's is kept elsewhere", path.display())]
+    Delegated {
+        /// The home.
+        path: PathBuf,
+    },
+    /// The account's key is here, so that nothing has to be asked for.
+    #[error("{} holds its account's own key, which signs for the delegatees of its node by itself", path.display())]
+    OwnAccount {
+        /// The home.
+        path: PathBuf,
+    },
+    /// The account has not let this home's delegatee sign yet.
+    #[error("no account has let this home's delegatee sign yet")]
+    NotDelegated,
+    /// A delegation to a key that is not this home's, or that it asked for no longer.
+    #[error("the delegation is not what this home asked for last")]
+    NotAskedFor,
+    /// An account that cannot be kept away from its node.
+    #[error(
+        "{account} is an Ed25519 account: messages are sealed to its own key, which its node needs"
+    )]
+    AccountKind {
+        /// The account.
+        account: String,
+    },
+    /// The account's word does not count.
+    #[error(transparent)]
+    Delegation(#[from] DelegationError),
+    /// The platform gave no random bytes for a key.
+    #[error("the platform gives no randomness for a key: {cause}")]
+    Random {
+        /// The platform's words.
+        cause: String,
+    },
     /// The configuration is wrong.
     #[error("{}:{line}: {cause}", path.display())]
     Config {
@@ -168,6 +204,13 @@ impl Coded for HomeError {
             Self::KeyLocked { .. } => "home/key_locked",
             Self::KeyWrongLock { .. } => "home/key_wrong_lock",
             Self::KeyWeakLock { .. } => "home/key_weak_lock",
+            Self::Delegated { .. } => "home/delegated",
+            Self::OwnAccount { .. } => "home/own_account",
+            Self::NotDelegated => "home/not_delegated",
+            Self::NotAskedFor => "home/not_asked_for",
+            Self::AccountKind { .. } => "home/account_kind",
+            Self::Delegation(error) => error.code(),
+            Self::Random { .. } => "home/random",
             Self::Config { .. } => "home/config",
             Self::Setting { .. } => "home/setting",
             Self::SocketPathTooLong { .. } => "home/socket_path_too_long",
@@ -181,6 +224,11 @@ impl Coded for HomeError {
             | Self::NotInitialised { .. }
             | Self::AlreadyInitialised { .. }
             | Self::ConfigMode { .. }
+            | Self::Delegated { .. }
+            | Self::OwnAccount { .. }
+            | Self::NotDelegated
+            | Self::NotAskedFor
+            | Self::AccountKind { .. }
             | Self::Config { .. }
             | Self::Setting { .. }
             | Self::KeyLocked { .. }
@@ -188,7 +236,8 @@ impl Coded for HomeError {
             | Self::KeyWeakLock { .. }
             | Self::SocketPathTooLong { .. } => Fault::Usage,
             // One daemon a home is a bound, and a held one refuses.
-            Self::InUse { .. } => Fault::RefusedByBound,
+            Self::InUse { .. } | Self::Random { .. } => Fault::RefusedByBound,
+            Self::Delegation(error) => error.fault(),
             // The key is durable state of this node's own that cannot be trusted or kept.
             Self::KeyMode { .. }
             | Self::KeyOwner { .. }

@@ -12,7 +12,8 @@ use super::HomeError;
 use super::files::{self, OTHERS, PRIVATE};
 use super::sealed::{self, KeyLock};
 
-/// The most a key file may hold. An Ed25519 key pair takes 68 bytes, sealed some 200.
+/// The most a key file may hold. An Ed25519 key pair takes 68 bytes, sealed some 200; a delegatee's with its
+/// delegation some 450.
 const KEY_FILE_MAX_BYTES: u64 = 1024;
 
 pub(super) fn write(path: &Path, account: &Account, lock: &KeyLock) -> Result<(), HomeError> {
@@ -30,7 +31,7 @@ pub(super) fn public(path: &Path) -> Result<(AccountKey, &'static str), HomeErro
     sealed::public(&bytes(path)?).map_err(HomeError::key(path))
 }
 
-fn bytes(path: &Path) -> Result<Zeroizing<Vec<u8>>, HomeError> {
+pub(super) fn bytes(path: &Path) -> Result<Zeroizing<Vec<u8>>, HomeError> {
     // The checks are made on the open file, so what is checked is what is read; a link is not
     // followed, as its target may be anybody's.
     let file = File::options()

@@ -4,6 +4,7 @@
 //! ```text
 //! <home>/              0700
 //!   account.key        0600  the account's key pair (protobuf, as libp2p writes it)
+//!   delegated.key      0600  or a delegatee's, with the word of an account that is kept elsewhere
 //!   api.token          0600  who has it drives the node on TCP, if api.listen is set
 //!   dashboard.html     0600  leads a browser to the dashboard, with that token
 //!   config.toml        0600  what the operator chose; it may hold credentials
@@ -19,6 +20,7 @@
 
 mod backup;
 mod config;
+mod delegated;
 mod error;
 mod files;
 mod key;
@@ -37,6 +39,7 @@ pub use config::{
     ApiConfig, Config, KEYS, KeyConfig, KeySpec, Kind, LinksConfig, LogFilter, LogsConfig, Origin,
     Profile, Setting, Settings, Sources, config_page, key, peer_url,
 };
+pub use delegated::DelegatedKey;
 pub use error::HomeError;
 pub use lock::HomeLock;
 pub use sealed::{
@@ -78,6 +81,11 @@ impl Home {
     /// Where the account's key pair is.
     pub fn key_path(&self) -> PathBuf {
         self.dir.join("account.key")
+    }
+
+    /// Where the delegatee's key is, if the account is kept elsewhere.
+    pub fn delegated_path(&self) -> PathBuf {
+        self.dir.join("delegated.key")
     }
 
     /// Where the configuration is.
@@ -151,6 +159,29 @@ impl Home {
         config: &Config,
         key_lock: &KeyLock,
     ) -> Result<(), HomeError> {
+        self.make(config, || key::write(&self.key_path(), account, key_lock))
+    }
+
+    /// The same of a home whose account is kept elsewhere.
+    ///
+    /// # Errors
+    /// As [`init`](Self::init).
+    pub fn init_delegated(
+        &self,
+        key: &DelegatedKey,
+        config: &Config,
+        key_lock: &KeyLock,
+    ) -> Result<(), HomeError> {
+        self.make(config, || {
+            delegated::write(&self.delegated_path(), key, key_lock)
+        })
+    }
+
+    fn make(
+        &self,
+        config: &Config,
+        write_key: impl FnOnce() -> Result<(), HomeError>,
+    ) -> Result<(), HomeError> {
         files::private_dir(&self.dir)?;
         let _lock = self.lock()?;
         if self.is_initialised()? {
@@ -165,7 +196,7 @@ impl Home {
                 files::PRIVATE,
             )?;
         }
-        key::write(&self.key_path(), account, key_lock)
+        write_key()
     }
 
     /// Whether there is an account here.
@@ -173,17 +204,52 @@ impl Home {
     /// # Errors
     /// [`HomeError::Io`] when the folder cannot be looked into.
     pub fn is_initialised(&self) -> Result<bool, HomeError> {
-        files::exists(&self.key_path())
+        Ok(files::exists(&self.key_path())? || self.is_delegated()?)
+    }
+
+    /// Whether the account is kept elsewhere, and a delegatee's key is here.
+    ///
+    /// # Errors
+    /// [`HomeError::Io`] when the folder cannot be looked into.
+    pub fn is_delegated(&self) -> Result<bool, HomeError> {
+        Ok(!files::exists(&self.key_path())? && files::exists(&self.delegated_path())?)
+    }
+
+    /// Reads the delegatee's key of a home whose account is kept elsewhere, opened with `key_lock` if it is
+    /// sealed.
+    ///
+    /// # Errors
+    /// As [`account`](Self::account); [`HomeError::OwnAccount`] where the account is here.
+    pub fn delegated(&self, key_lock: &KeyLock) -> Result<DelegatedKey, HomeError> {
+        self.require_account()?;
+        if !self.is_delegated()? {
+            let path = self.dir.clone();
+            return Err(HomeError::OwnAccount { path });
+        }
+        delegated::read(&self.delegated_path(), key_lock)
+    }
+
+    /// Writes it again, under this lock.
+    ///
+    /// # Errors
+    /// As [`account`](Self::account), and what the file system refuses.
+    pub fn keep_delegated(&self, key: &DelegatedKey, key_lock: &KeyLock) -> Result<(), HomeError> {
+        self.require_account()?;
+        delegated::write(&self.delegated_path(), key, key_lock)
     }
 
     /// Reads the account's key pair, opened with `key_lock` if it is sealed.
     ///
     /// # Errors
-    /// [`HomeError::NotInitialised`] without one; [`HomeError::KeyMode`] and
+    /// [`HomeError::NotInitialised`] without one; [`HomeError::Delegated`]; [`HomeError::KeyMode`] and
     /// [`HomeError::KeyOwner`] when others could have read or put it there;
     /// [`HomeError::KeyLocked`] and [`HomeError::KeyWrongLock`].
     pub fn account(&self, key_lock: &KeyLock) -> Result<Account, HomeError> {
         self.require_account()?;
+        if self.is_delegated()? {
+            let path = self.dir.clone();
+            return Err(HomeError::Delegated { path });
+        }
         key::read(&self.key_path(), key_lock)
     }
 
@@ -193,7 +259,10 @@ impl Home {
     /// As [`account`](Self::account), but for what opening it may meet.
     pub fn account_key(&self) -> Result<(AccountKey, &'static str), HomeError> {
         self.require_account()?;
-        key::public(&self.key_path())
+        match self.is_delegated()? {
+            true => delegated::public(&self.delegated_path()),
+            false => key::public(&self.key_path()),
+        }
     }
 
     /// Writes the account's key pair again, under another lock.

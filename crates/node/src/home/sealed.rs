@@ -192,8 +192,16 @@ impl<'a> Decode<'a> for Parts<'a> {
 
 /// The account's key pair as a file under this lock.
 pub(super) fn seal(account: &Account, lock: &KeyLock) -> Result<Zeroizing<Vec<u8>>, LockError> {
-    let form = |error: &dyn std::fmt::Display| LockError::Form(error.to_string());
     let open = account.to_protobuf().map_err(|error| form(&error))?;
+    seal_bytes(open, account.key(), lock)
+}
+
+/// What is kept for this account, as a file under this lock.
+pub(super) fn seal_bytes(
+    open: Zeroizing<Vec<u8>>,
+    public: &AccountKey,
+    lock: &KeyLock,
+) -> Result<Zeroizing<Vec<u8>>, LockError> {
     if lock.kind() == 0 {
         return Ok(open);
     }
@@ -210,7 +218,7 @@ pub(super) fn seal(account: &Account, lock: &KeyLock) -> Result<Zeroizing<Vec<u8
         lanes: of(LANES),
         salt,
         nonce,
-        public: account.key().to_protobuf().to_vec(),
+        public: public.to_protobuf().to_vec(),
     };
     let key = derive(&head, lock)?;
     let head_bytes = to_vec(&head);
@@ -231,9 +239,21 @@ pub(super) fn seal(account: &Account, lock: &KeyLock) -> Result<Zeroizing<Vec<u8
 
 /// The account of a file, opened with this lock if it is sealed.
 pub(super) fn open(file: &Zeroizing<Vec<u8>>, lock: &KeyLock) -> Result<Account, LockError> {
-    let form = |error: &dyn std::fmt::Display| LockError::Form(error.to_string());
+    let (opened, public) = open_bytes(file, lock)?;
+    let account = Account::from_protobuf(&opened).map_err(|error| form(&error))?;
+    match public {
+        Some(public) if account.key().to_protobuf() != public => Err(other_key()),
+        _ => Ok(account),
+    }
+}
+
+/// What a file keeps, opened with this lock if it is sealed, and the public key that a sealed one says.
+pub(super) fn open_bytes(
+    file: &Zeroizing<Vec<u8>>,
+    lock: &KeyLock,
+) -> Result<(Zeroizing<Vec<u8>>, Option<Vec<u8>>), LockError> {
     let Some((head, parts)) = sealed(file)? else {
-        return Account::from_protobuf(file).map_err(|error| form(&error));
+        return Ok((file.clone(), None));
     };
     let key = derive(&head, lock)?;
     let payload = Payload {
@@ -243,22 +263,34 @@ pub(super) fn open(file: &Zeroizing<Vec<u8>>, lock: &KeyLock) -> Result<Account,
     let opened = ChaCha20Poly1305::new((&*key).into())
         .decrypt(&Nonce::from(head.nonce), payload)
         .map_err(|_| LockError::Wrong(lock.name()))?;
-    let account = Account::from_protobuf(&Zeroizing::new(opened)).map_err(|error| form(&error))?;
-    if account.key().to_protobuf() != head.public {
-        return Err(LockError::Form("it says another public key".to_owned()));
-    }
-    Ok(account)
+    Ok((Zeroizing::new(opened), Some(head.public)))
+}
+
+/// It says another public key than that of what is in it.
+pub(super) fn other_key() -> LockError {
+    LockError::Form("it says another public key".to_owned())
+}
+
+pub(super) fn form(error: &dyn std::fmt::Display) -> LockError {
+    LockError::Form(error.to_string())
 }
 
 /// Whose key a file holds, and what it is sealed under. A sealed one says so unproved: only opening it
 /// proves it.
 pub(super) fn public(file: &Zeroizing<Vec<u8>>) -> Result<(AccountKey, &'static str), LockError> {
-    let form = |error: &dyn std::fmt::Display| LockError::Form(error.to_string());
+    public_of(file, |open| {
+        let account = Account::from_protobuf(open).map_err(|error| form(&error))?;
+        Ok(account.key().clone())
+    })
+}
+
+/// The same of a file whose open form `read` reads.
+pub(super) fn public_of(
+    file: &Zeroizing<Vec<u8>>,
+    read: impl FnOnce(&Zeroizing<Vec<u8>>) -> Result<AccountKey, LockError>,
+) -> Result<(AccountKey, &'static str), LockError> {
     match sealed(file)? {
-        None => {
-            let account = Account::from_protobuf(file).map_err(|error| form(&error))?;
-            Ok((account.key().clone(), KeyLock::Open.name()))
-        }
+        None => Ok((read(file)?, KeyLock::Open.name())),
         Some((head, _)) => {
             let key = AccountKey::from_protobuf(&head.public).map_err(|error| form(&error))?;
             Ok((key, lock_of(head.kind)?))

@@ -19,6 +19,8 @@ pub struct Counters {
     /// Admitted messages of the node's own, of mail, groups, references and receipts, which no
     /// application takes.
     pub own_received: u64,
+    /// Questions for a receipt that were forgotten, because as many waited as may.
+    pub receipts_forgotten: u64,
     /// Handlers that were ended because they took longer than they may.
     pub handlers_late: u64,
     /// Handlers that panicked.

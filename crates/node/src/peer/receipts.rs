@@ -3,9 +3,12 @@
 //! Law **durable first**: a receipt is signed of what the engine released as admitted, which is durable, or of
 //! what a window holds while nothing is on its way to the store. Law **bounded**: what is remembered, what
 //! waits to be answered and what is waited for have a bound each; beyond it the oldest is forgotten, and
-//! whoever still wants a receipt asks again.
+//! whoever still wants a receipt asks again. Law **fair** (`owed`): nobody's questions push out those of an
+//! origin that has fewer waiting.
 //!
 //! Only the origin of a transaction is answered. Source: protocol decision 4 (what a verdict is).
+
+mod owed;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -20,14 +23,15 @@ use overlane_core::{Class, Did, StreamKey, TransactionDigest};
 
 use super::{Delivery, Effect, Peer, SendId};
 
+pub use owed::RECEIPTS_OWED_MAX;
+
+use owed::Owed;
+
 /// The namespace of messages about receipts.
 pub const RECEIPTS_NAMESPACE: &str = "overlane/receipts";
 
 /// Admissions that are remembered, with how and when.
 pub const ADMISSIONS_REMEMBERED_MAX: usize = 4_096;
-
-/// Questions that came before what they ask about, and wait for it.
-pub const RECEIPTS_OWED_MAX: usize = 256;
 
 /// Receipts that are waited for at once.
 pub const RECEIPTS_WAITED_MAX: usize = 256;
@@ -56,8 +60,7 @@ enum Said {
 pub(super) struct Receipts {
     remembered: BTreeMap<Admission, (Entered, u64)>,
     order: VecDeque<Admission>,
-    /// In the order they came.
-    owed: VecDeque<Admission>,
+    owed: Owed,
     waited: BTreeSet<Admission>,
     on_their_way: BTreeSet<SendId>,
 }
@@ -116,8 +119,7 @@ impl Peer {
         {
             receipts.remembered.remove(&oldest);
         }
-        if let Some(at) = receipts.owed.iter().position(|owed| *owed == of) {
-            receipts.owed.remove(at);
+        if receipts.owed.take(&of) {
             self.answer_receipt(of, entered, now.wall_ms, now);
         }
     }
@@ -154,13 +156,9 @@ impl Peer {
         if held == Some(of.digest) && self.engine.pending() == 0 {
             return self.answer_receipt(of, Entered::Before, now.wall_ms, now);
         }
-        let owed = &mut self.receipts.owed;
-        if !owed.contains(&of) {
-            if owed.len() >= RECEIPTS_OWED_MAX {
-                owed.pop_front();
-            }
-            owed.push_back(of);
-        }
+        let forgotten = self.receipts.owed.note(of);
+        let counter = &mut self.counters.receipts_forgotten;
+        *counter = counter.saturating_add(u64::from(forgotten));
     }
 
     fn answer_receipt(&mut self, of: Admission, entered: Entered, durable_ms: u64, now: Now) {

@@ -219,7 +219,7 @@ impl Peer {
 
     /// Sends a message of the node's own.
     pub(super) fn say_own(&mut self, (id, name): (SendId, TxId), peer: Did, data: Data, now: Now) {
-        if let Err(error) = self.check_send(peer) {
+        if let Err(error) = self.check_send(peer, now) {
             return self.sent(id, Err(error));
         }
         let outgoing = Outgoing::new(peer, data, name);

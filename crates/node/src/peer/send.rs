@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use overlane_core::e2e::SessionError;
+use overlane_core::identity::DelegationError;
 use overlane_core::replay;
 use overlane_core::seal::{SEALED_NAMESPACE, SealError, sealed_bytes};
 use overlane_core::transaction::{Data, PROOF_TTL_DEFAULT_MS, SignError, VerifyError};
@@ -114,6 +115,9 @@ pub enum SendError {
         /// This node.
         destination: Did,
     },
+    /// The word of this node's account is over, and nobody gave it another.
+    #[error("{0}; ask the account for another")]
+    NotDelegated(DelegationError),
     /// The replay boundary reserved no sequence.
     #[error(transparent)]
     Replay(#[from] replay::Refusal),
@@ -170,6 +174,7 @@ impl Coded for SendError {
         match self {
             Self::Unreachable { .. } => "send/unreachable",
             Self::ToItself { .. } => "send/to_itself",
+            Self::NotDelegated(error) => error.code(),
             Self::Replay(refusal) => refusal.code(),
             Self::Sign(error) => error.code(),
             Self::NotSigned(_) => "send/not_signed",
@@ -195,6 +200,7 @@ impl Coded for SendError {
             | Self::ReservedNamespace
             | Self::Cancelled
             | Self::Closed => Fault::Usage,
+            Self::NotDelegated(error) => error.fault(),
             Self::Replay(refusal) => refusal.fault(),
             Self::Sign(error) => error.fault(),
             Self::TooManyPending | Self::KeysAsked | Self::SealerStopped => Fault::RefusedByBound,

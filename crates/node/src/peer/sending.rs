@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use overlane_core::identity::Life;
+use overlane_core::identity::{DelegationReason, Life, LifeError};
 use overlane_core::replay::{self, Outcome, Reservation};
 use overlane_core::transaction::{
     Cutter, PROOF_TTL_DEFAULT_MS, Payload, RelayFields, SignError, Terms, Transaction,
@@ -23,7 +23,7 @@ impl Peer {
     /// Signs a message and puts it in the destination's lane. The result comes as
     /// [`Effect::Sent`]. Whoever stops waiting for it abandons only the wait.
     pub fn send(&mut self, id: SendId, outgoing: Outgoing, now: Now) {
-        if let Err(error) = self.check_send(outgoing.destination) {
+        if let Err(error) = self.check_send(outgoing.destination, now) {
             return self.sent(id, Err(error));
         }
         if !self
@@ -234,9 +234,22 @@ impl Peer {
         }
     }
 
-    pub(super) fn check_send(&self, destination: Did) -> Result<(), SendError> {
+    pub(super) fn check_send(&self, destination: Did, now: Now) -> Result<(), SendError> {
         if !self.has_store {
             return Err(replay::Refusal::StorageUnavailable.into());
+        }
+        // Others would refuse it, and its sequence would be gone.
+        let live = self
+            .signer
+            .delegation()
+            .check_live(&self.verify_context(now));
+        if let Err(error) = live
+            && matches!(
+                error.reason,
+                DelegationReason::Life(LifeError::Expired { .. })
+            )
+        {
+            return Err(SendError::NotDelegated(error));
         }
         if destination == self.did {
             return Err(SendError::ToItself { destination });

@@ -210,7 +210,7 @@ impl Peer {
         let name = blake3::keyed_hash(&part.seed, &part.drawn.to_be_bytes());
         part.drawn = part.drawn.wrapping_add(1) % SESSION_SENDS;
         let name = name.as_bytes().first_chunk().copied().unwrap_or_default();
-        if let Err(error) = self.check_send(to) {
+        if let Err(error) = self.check_send(to, now) {
             return self.sent(id, Err(error));
         }
         let outgoing = Outgoing::new(to, data, TxId(name));

@@ -32,6 +32,7 @@ use crate::peer::{
     SealResult, SendError, SendId,
 };
 use crate::places::Place;
+use crate::store_times::StoreWatch;
 
 /// How often it is looked whether the delegatee is due for rotation.
 const ROTATION_CHECK: Duration = Duration::from_secs(60);
@@ -140,6 +141,7 @@ pub(crate) struct Driver {
     pub(crate) handles: BTreeMap<LinkId, LinkHandle>,
     pub(crate) workers: Workers,
     pub(crate) writer: Option<Writer>,
+    pub(crate) store_watch: StoreWatch,
     pub(crate) messages: Messages,
     pub(crate) events: broadcast::Sender<Event>,
     pub(crate) up: watch::Sender<LinksUp>,
@@ -314,6 +316,7 @@ impl Driver {
 
     fn handle_batch(&mut self, (batch, result): BatchDone) {
         let now = self.clock.now();
+        self.store_watch.done(result.is_ok());
         self.peer.handle_batch_done(batch, result, now);
     }
 
@@ -548,6 +551,7 @@ impl Driver {
                 handle.taken(class, frames);
             }
         }
+        self.store_watch.gathered(self.peer.engine().gathered());
     }
 
     /// A frame was taken: its link is told once what else is to be done is done, of all together.
@@ -584,6 +588,9 @@ impl Driver {
                 }
             }
             Effect::Write(batch) => {
+                let engine = self.peer.engine();
+                let answers = engine.pending().saturating_sub(engine.gathered());
+                self.store_watch.handed_over(answers);
                 let written = match &self.writer {
                     Some(writer) => writer.write(batch),
                     None => Err((batch.id, Err(stopped()))),

@@ -20,14 +20,20 @@ use crate::error::NodeError;
 use crate::link::LinkIdentity;
 use crate::peer::SealSeed;
 
-/// The account, and the signer that speaks for it now.
+/// Who a node speaks for, and the signer that speaks for it now.
 pub(crate) struct Identity {
-    account: Account,
+    own: Own,
     network: NetworkId,
-    delegation_ttl_ms: u64,
     signer: RwLock<Arc<Signer>>,
     sealing: Arc<SealingSecret>,
     nonces: Nonces,
+}
+
+enum Own {
+    /// The account itself, which signs for each delegatee that follows.
+    Account { account: Account, ttl_ms: u64 },
+    /// An account that is kept elsewhere: what it signed is all there is of it.
+    Delegated(AccountKey),
 }
 
 /// Numbers nobody can foresee, none twice: a keyed hash of a counter, under a key drawn at the
@@ -45,39 +51,70 @@ impl Identity {
     pub(crate) fn new(
         account: Account,
         network: NetworkId,
-        delegation_ttl_ms: u64,
+        ttl_ms: u64,
     ) -> Result<Self, NodeError> {
-        let signer = issue(&account, network, delegation_ttl_ms)?;
+        let signer = issue(&account, network, ttl_ms)?;
         let sealing = SealingSecret::for_account(&account).map_err(|error| {
             let cause = error.to_string();
             NodeError::Delegation { cause }
         })?;
+        Self::of(Own::Account { account, ttl_ms }, network, signer, sealing)
+    }
+
+    /// An identity of an account that is kept elsewhere.
+    ///
+    /// # Errors
+    /// [`NodeError::Random`]; [`NodeError::NotDelegated`]: what the account signed does not count here and now.
+    pub(crate) fn delegated(
+        signer: Signer,
+        sealing: SealingSecret,
+        network: NetworkId,
+    ) -> Result<Self, NodeError> {
+        let now_ms = Clock::wall_ms();
+        let delegation = signer.delegation();
+        delegation.check_live(&VerifyContext { network, now_ms })?;
+        let own = Own::Delegated(delegation.account().clone());
+        Self::of(own, network, Arc::new(signer), sealing)
+    }
+
+    fn of(
+        own: Own,
+        network: NetworkId,
+        signer: Arc<Signer>,
+        sealing: SealingSecret,
+    ) -> Result<Self, NodeError> {
         let mut key = Zeroizing::new([0; 32]);
         super::random(&mut *key)?;
         let drawn = AtomicU64::new(0);
         Ok(Self {
             sealing: Arc::new(sealing),
             nonces: Nonces { key, drawn },
-            account,
+            own,
             network,
-            delegation_ttl_ms,
             signer: RwLock::new(signer),
         })
     }
 
     /// The account's place.
     pub(crate) fn did(&self) -> Did {
-        self.account.did()
+        self.account().did()
     }
 
     /// The account's public key.
     pub(crate) fn account(&self) -> &AccountKey {
-        self.account.key()
+        match &self.own {
+            Own::Account { account, .. } => account.key(),
+            Own::Delegated(account) => account,
+        }
     }
 
-    /// What opens what is sealed to the account; `None` for an account of a kind that has no such key.
+    /// What opens what is sealed to the account's own key; `None` for an account of a kind that has no such
+    /// key, and for one that is kept elsewhere.
     pub(crate) fn sealing_secret(&self) -> Option<SealingSecret> {
-        SealingSecret::of_account(&self.account)
+        match &self.own {
+            Own::Account { account, .. } => SealingSecret::of_account(account),
+            Own::Delegated(_) => None,
+        }
     }
 
     /// The network signed for.
@@ -116,9 +153,13 @@ impl Identity {
     /// Draws another delegatee and delegates to it; it signs from now on.
     ///
     /// # Errors
-    /// As [`new`](Self::new); what signed before still does.
+    /// As [`new`](Self::new); [`NodeError::Delegated`] where the account is kept elsewhere. What signed before
+    /// still does.
     pub(crate) fn rotate(&self) -> Result<Arc<Signer>, NodeError> {
-        let fresh = issue(&self.account, self.network, self.delegation_ttl_ms)?;
+        let Own::Account { account, ttl_ms } = &self.own else {
+            return Err(NodeError::Delegated);
+        };
+        let fresh = issue(account, self.network, *ttl_ms)?;
         let mut signer = self.signer.write().unwrap_or_else(PoisonError::into_inner);
         *signer = Arc::clone(&fresh);
         Ok(fresh)
@@ -184,9 +225,10 @@ impl Identity {
         (0..count).map(one).collect()
     }
 
-    /// Whether another delegatee is due.
+    /// Whether another delegatee is due, which the account of this node could sign for.
     pub(crate) fn is_rotation_due(&self, wall_ms: u64) -> bool {
-        is_rotation_due(self.signer().delegation().life(), wall_ms)
+        matches!(self.own, Own::Account { .. })
+            && is_rotation_due(self.signer().delegation().life(), wall_ms)
     }
 }
 

@@ -42,6 +42,7 @@ use crate::peer::refs::{References, limits};
 use crate::peer::{Keeper, Peer};
 use crate::places::Places;
 use crate::refs::Shared;
+use crate::store_times::StoreWatch;
 
 pub(crate) use clock::Clock;
 pub(crate) use committer::AnyStore;
@@ -79,14 +80,18 @@ pub const EVENTS_KEPT_MAX: usize = 1_024;
 
 /// Starts a node.
 pub(crate) async fn start(builder: NodeBuilder) -> Result<Node, NodeError> {
-    let account = builder.account.ok_or(NodeError::NoAccount)?;
     let peers: BTreeSet<_> = builder.peers.iter().collect();
     if peers.len() > PEERS_MAX {
         return Err(NodeError::PeersFull);
     }
     let clock = Clock::start();
     let ttl_ms = builder.delegation_ttl_ms;
-    let identity = Arc::new(Identity::new(account, builder.network, ttl_ms)?);
+    let identity = match (builder.account, builder.delegated) {
+        (Some(account), _) => Identity::new(account, builder.network, ttl_ms),
+        (None, Some((signer, sealing))) => Identity::delegated(signer, sealing, builder.network),
+        (None, None) => Err(NodeError::NoAccount),
+    };
+    let identity = Arc::new(identity?);
     // What may be refused comes first, so that a refused start leaves nothing running.
     let listener = match builder.listen {
         Some(address) => Some(listen(address).await?),
@@ -241,7 +246,9 @@ pub(crate) async fn start(builder: NodeBuilder) -> Result<Node, NodeError> {
         handles: BTreeMap::new(),
         came: VecDeque::new(),
         taken: Vec::new(),
+        store_watch: StoreWatch::default(),
     };
+    let store_times = driver.store_watch.times();
     let inbox = Inbox {
         commands: commands_in,
         posted,
@@ -276,6 +283,7 @@ pub(crate) async fn start(builder: NodeBuilder) -> Result<Node, NodeError> {
         groups: Arc::new(GroupDoor::new(groups, group_events)),
         up,
         supervisor,
+        store_times,
         stop_listening,
     }))
 }

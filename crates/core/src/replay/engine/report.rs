@@ -19,6 +19,11 @@ impl<T: Candidate> Engine<T> {
         &self.counters
     }
 
+    /// What windows said, by class and verdict, of what was released.
+    pub fn verdicts(&self) -> impl Iterator<Item = (Class, &'static str, u64)> {
+        self.verdicts.iter()
+    }
+
     /// Every bound, how full it is and has been, in the order of the sheet.
     pub fn bounds(&self) -> impl Iterator<Item = Bound> {
         let slots = self.state.tables.slots.count();
@@ -44,6 +49,11 @@ impl<T: Candidate> Engine<T> {
     pub fn pending(&self) -> usize {
         let in_flight = self.in_flight.as_ref().map_or(0, |it| it.waiting.len());
         in_flight + self.waiting.len()
+    }
+
+    /// Those of them that the open batch has gathered.
+    pub fn gathered(&self) -> usize {
+        self.waiting.len()
     }
 
     /// The retained receiver streams, by key. Their records may be ahead of the store by what is

@@ -256,6 +256,12 @@ pub(super) const ENTRIES: &[Entry] = &[
         NOTHING,
     ),
     entry(
+        "home/account_kind",
+        "An Ed25519 account cannot be kept away from its node: others seal to that account's own key, whatever card they are \
+         shown.",
+        "make an account that can be: `overlane --home DIR init --kind secp256k1`",
+    ),
+    entry(
         "home/already_initialised",
         "There is an account in this home, and a key is never written over.",
         "see who it is: `{overlane} id`; for another node, name another folder with --home",
@@ -269,6 +275,11 @@ pub(super) const ENTRIES: &[Entry] = &[
         "home/config_mode",
         "config.toml holds the credential of a TURN server, and others on this machine can read or write it.",
         "chmod 600 on that file; if somebody else can have read it, a new credential too",
+    ),
+    entry(
+        "home/delegated",
+        "The account's key is asked for, and this home has a delegatee's alone.",
+        "do this where the account's key is",
     ),
     entry(
         "home/in_use",
@@ -312,6 +323,16 @@ pub(super) const ENTRIES: &[Entry] = &[
         "give the one it was sealed under; without it the account is lost",
     ),
     entry(
+        "home/not_asked_for",
+        "The delegation is to another key than the one this home asked for last, or of another account.",
+        "have the account grant the last request: `{overlane} key request`, then key delegate and key accept",
+    ),
+    entry(
+        "home/not_delegated",
+        "The account of this home is kept elsewhere, and has not let this home sign yet.",
+        "ask it: `{overlane} key request`, then key delegate where the account is, then key accept here",
+    ),
+    entry(
         "home/not_initialised",
         "There is no node in this home.",
         "make one: `{overlane} init`",
@@ -320,6 +341,16 @@ pub(super) const ENTRIES: &[Entry] = &[
         "home/nowhere",
         "The environment names no place for a home.",
         "name a folder: --home DIR, or OVERLANE_HOME",
+    ),
+    entry(
+        "home/own_account",
+        "The account's own key is in this home: nobody has to be asked.",
+        "a home for an account that is kept elsewhere: `overlane --home DIR init --delegated-by DID-KEY`",
+    ),
+    entry(
+        "home/random",
+        "The platform gave no random bytes for a key.",
+        "try again; if it stays so, the platform's random source is broken",
     ),
     entry(
         "home/setting",
@@ -342,6 +373,11 @@ pub(super) const ENTRIES: &[Entry] = &[
         "do not count on it: it proves nothing",
     ),
     entry(
+        "key/too_long",
+        "The delegation that is asked for would live longer than is allowed here.",
+        "ask for fewer days, or allow more with --days",
+    ),
+    entry(
         "node/broken",
         "The node broke off without being asked to; what was durable is kept.",
         "its log says why; start it again: `{overlane} run`",
@@ -350,6 +386,11 @@ pub(super) const ENTRIES: &[Entry] = &[
         "node/closed",
         "The node has shut down.",
         "start it again: `{overlane} run`",
+    ),
+    entry(
+        "node/delegated",
+        "The node signs for an account that is kept elsewhere, so it cannot have another delegatee signed for.",
+        "ask the account: `{overlane} key request`, then key delegate where it is, key accept here, and start the node again",
     ),
     entry(
         "node/delegating_full",

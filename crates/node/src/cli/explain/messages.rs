@@ -110,7 +110,8 @@ pub(super) const ENTRIES: &[Entry] = &[
     entry(
         "delegation/expired",
         "The delegation's life is over.",
-        "the other node makes a new one by itself; if it does not, see both clocks",
+        "the other node makes a new one by itself; if it does not, see both clocks. A node whose account is kept elsewhere \
+         asks it for another: `{overlane} key request`, then key delegate where the account is, then key accept",
     ),
     entry(
         "delegation/from_the_future",
@@ -121,6 +122,16 @@ pub(super) const ENTRIES: &[Entry] = &[
         "delegation/life_too_long",
         "The delegation lives longer than any may.",
         THEIRS,
+    ),
+    entry(
+        "delegation/malformed",
+        "The text is no request for a delegation, no delegation, or not all of one.",
+        NOTHING,
+    ),
+    entry(
+        "delegation/other_account",
+        "Another account is asked for the delegation.",
+        "grant it in the home of the account that it names",
     ),
     entry(
         "delegation/wrong_network",

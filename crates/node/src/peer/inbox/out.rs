@@ -135,7 +135,7 @@ impl Peer {
 
     pub(super) fn pump_mail(&mut self, to: Did, now: Now) {
         while let Some((id, name, data)) = self.mail.out.next(to) {
-            if let Err(error) = self.check_send(to) {
+            if let Err(error) = self.check_send(to, now) {
                 self.sent(id, Err(error));
                 continue;
             }

@@ -63,6 +63,7 @@ impl Driven {
             handles: BTreeMap::new(),
             came: VecDeque::new(),
             taken: Vec::new(),
+            store_watch: StoreWatch::default(),
         };
         tokio::spawn(driver.run(Inbox {
             commands,

@@ -1,0 +1,289 @@
+//! Every metric that a node tells is moved once by what it is about: by use, or by the fault that it tells.
+
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test that cannot go on has failed, helpers' parts too"
+)]
+
+mod support;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::process::{Command, Stdio};
+
+use serde_json::json;
+use support::{Place, Running};
+
+/// How often something is looked at that comes by itself, each time by a process of its own.
+const LOOKS: usize = 3_000;
+
+/// A disk that takes nothing fails the replay store first, which then admits no mail that could be written: what
+/// a store of mail that fails comes to is `mail_that_did_not_become_durable_has_no_receipt_s14`'s.
+const MOVED_ELSEWHERE: &str = "overlane_mail_durable";
+
+/// What a daemon told first, and which families have moved since.
+struct Watched<'p> {
+    place: &'p Place,
+    first: BTreeMap<String, String>,
+    moved: BTreeSet<String>,
+}
+
+fn samples(place: &Place) -> BTreeMap<String, String> {
+    let text = place.overlane(["metrics"]);
+    assert_eq!(text.code, 0, "{text:?}");
+    let samples = text.out.lines().filter(|line| !line.starts_with('#'));
+    let samples = samples.filter_map(|line| line.rsplit_once(' '));
+    samples
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .collect()
+}
+
+/// The family of a sample, as the page of metrics names it.
+fn family(sample: &str, families: &BTreeSet<String>) -> String {
+    let name = sample.split('{').next().unwrap_or(sample);
+    let ends = ["_bucket", "_sum", "_count"];
+    let of = ends.iter().find_map(|end| name.strip_suffix(end));
+    let of = of.filter(|of| families.contains(*of)).unwrap_or(name);
+    assert!(families.contains(of), "{sample} is not on the page");
+    of.to_owned()
+}
+
+impl<'p> Watched<'p> {
+    fn new(place: &'p Place) -> Self {
+        Self {
+            place,
+            first: samples(place),
+            moved: BTreeSet::new(),
+        }
+    }
+
+    fn look(&mut self, families: &BTreeSet<String>) {
+        let now = samples(self.place);
+        let names: BTreeSet<_> = now.keys().chain(self.first.keys()).collect();
+        for name in names {
+            if now.get(name) != self.first.get(name) {
+                self.moved.insert(family(name, families));
+            }
+        }
+    }
+
+    /// Looks until all of these have moved.
+    #[track_caller]
+    fn until(&mut self, families: &BTreeSet<String>, wanted: &[&str]) {
+        let missing = |moved: &BTreeSet<String>| -> Vec<String> {
+            let names = wanted.iter().map(|name| format!("overlane_{name}"));
+            names.filter(|name| !moved.contains(name)).collect()
+        };
+        for _ in 0..LOOKS {
+            self.look(families);
+            if missing(&self.moved).is_empty() {
+                return;
+            }
+        }
+        panic!("{:?} did not move", missing(&self.moved));
+    }
+}
+
+/// A daemon whose writes to files fail once they are bounded, instead of ending it.
+fn daemon(place: &Place, more: &[&str]) -> (Running, String, String) {
+    let mut command = Command::new("sh");
+    let script = "trap '' XFSZ; exec \"$0\" \"$@\"";
+    command.args([
+        "-c",
+        script,
+        env!("CARGO_BIN_EXE_overlane"),
+        "run",
+        "--json",
+    ]);
+    command.args(more).env("OVERLANE_HOME", place.home());
+    command.current_dir(place.dir.path()).stdin(Stdio::null());
+    let mut running = Running::with_log(command, Stdio::null());
+    let up = running.line();
+    let text = |name: &str| up[name].as_str().expect("text").to_owned();
+    (running, text("did"), text("url"))
+}
+
+/// Lets the process write no file any more.
+fn fill_the_disk(of: &Running) {
+    let pid = of.child.id().to_string();
+    let done = Command::new("prlimit").args(["--pid", &pid, "--fsize=0:0"]);
+    let done = { done }.status().expect("prlimit is there");
+    assert!(done.success());
+}
+
+fn host(url: &str) -> &str {
+    url.trim_start_matches("http://")
+}
+
+/// Asks the local API for so many sends at once, and waits for none.
+fn flood(place: &Place, to: &str, count: usize) -> UnixStream {
+    let mut stream = UnixStream::connect(place.home().join("overlane.sock")).expect("it listens");
+    let body = json!({"destination": to, "namespace": "text", "body": "00"}).to_string();
+    let request = format!(
+        "POST /v1/send HTTP/1.1\r\nHost: overlane\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    for _ in 0..count {
+        stream.write_all(request.as_bytes()).expect("asked");
+    }
+    stream
+}
+
+/// Brings one offer to `url`, and its answer to nobody.
+fn lose_an_answer(listener: &TcpListener, url: &str) {
+    let (mut from, _) = listener.accept().expect("somebody dials");
+    let mut request = Vec::new();
+    let whole = |request: &[u8]| {
+        let text = String::from_utf8_lossy(request).to_lowercase();
+        let (head, _) = text.split_once("\r\n\r\n")?;
+        let length = head.split("content-length:").nth(1)?.lines().next()?;
+        Some(head.len() + 4 + length.trim().parse::<usize>().ok()?)
+    };
+    let mut part = [0; 4096];
+    while whole(&request).is_none_or(|length| request.len() < length) {
+        let read = from.read(&mut part).expect("an offer");
+        assert!(read > 0, "all of an offer");
+        request.extend_from_slice(&part[..read]);
+    }
+    let mut to = TcpStream::connect(host(url)).expect("it listens");
+    to.write_all(&request).expect("brought");
+    let mut first = [0; 1];
+    to.read_exact(&mut first).expect("it is answered");
+}
+
+#[test]
+fn cli_metrics_each_moves_by_what_it_tells() {
+    let page = Place::new().overlane(["metrics", "--page"]).out;
+    let names = page.split('`').filter(|it| it.starts_with("overlane_"));
+    let families: BTreeSet<String> = names.map(str::to_owned).collect();
+    let (here, there, gone) = (Place::with_node(), Place::with_node(), Place::with_node());
+    let config = here.home().join("config.toml");
+    let mut text = fs::read_to_string(&config).expect("its configuration");
+    // Nothing answers there.
+    text += "\n[[ice.servers]]\nurl = \"stun:127.0.0.1:9\"\n";
+    fs::write(&config, text).expect("written");
+    let (sender, own, _) = daemon(&here, &[]);
+    let (receiver, to, url) = daemon(&there, &[]);
+    let (mut a, mut b) = (Watched::new(&here), Watched::new(&there));
+    let run = |place: &Place, args: &[&str]| {
+        let answer = place.overlane(args);
+        assert_eq!(answer.code, 0, "{args:?}: {answer:?}");
+        answer
+    };
+
+    // A handshake that nobody goes on with: it is given up in its time, while the rest goes on.
+    let lost = Place::with_node();
+    let proxy = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let by = format!("http://{}", proxy.local_addr().expect("bound"));
+    run(&lost, &["peer", "add", &by]);
+    let (mut dialler, _, _) = daemon(&lost, &[]);
+    lose_an_answer(&proxy, &url);
+    dialler.kill();
+
+    // Links, the ring, and messages that are admitted, refused, and taken by nobody.
+    run(&here, &["peer", "add", &url]);
+    run(
+        &here,
+        &["send", &to, "hello", "--keep", "kept", "--no-hold"],
+    );
+    run(&here, &["send", "--signed", "kept"]);
+    assert_ne!(here.overlane(["send", &own, "to itself"]).code, 0);
+    let mut stranger = TcpStream::connect(host(&url)).expect("it listens");
+    let garbage =
+        "POST /v1/offer HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 4\r\n\r\nrust";
+    stranger.write_all(garbage.as_bytes()).expect("asked");
+    stranger.read_to_end(&mut Vec::new()).expect("answered");
+    run(&here, &["key", "rotate"]);
+    run(&here, &["share", config.to_str().expect("text")]);
+    run(&here, &["group", "create", "team"]);
+    let absent = gone.overlane(["id", "--json"]).json()["did_key"].clone();
+    let absent = absent.as_str().expect("a key");
+    a.until(
+        &families,
+        &[
+            "uptime_seconds",
+            "delegation_end_timestamp_seconds",
+            "replay_events_total",
+            "node_events_total",
+            "sends_refused_total",
+            "link_paths",
+            "ice_servers",
+            "links",
+            "peers",
+            "ring_neighbours",
+            "lane_credit",
+            "delegation_references",
+            "place_confirmed_age_seconds",
+            "references",
+            "groups",
+            "bound_current",
+            "bound_high_water",
+        ],
+    );
+    b.until(
+        &families,
+        &[
+            "admitted_total",
+            "not_admitted_total",
+            "frames_refused_total",
+            "offers_refused_total",
+            "dispatch_held",
+            "dispatch_held_high_water",
+            "batch_answers",
+            "batch_write_seconds",
+            "durable_wait_seconds",
+        ],
+    );
+    run(&here, &["send", absent, "for later", "--json"]);
+    a.until(&families, &["mail"]);
+
+    // A receiver whose application takes nothing, and then one that does not run on.
+    let waiting = flood(&here, &to, 250);
+    b.until(&families, &["lane_untaken"]);
+    receiver.signal("-STOP");
+    fs::write(here.dir.path().join("large"), vec![7; 40_000_000]).expect("written");
+    let upload = here.command(["send", &to, "--file", "large", "--no-hold"]);
+    let mut upload = { upload }
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("started");
+    a.until(
+        &families,
+        &[
+            "lane_queued_frames",
+            "lane_queued_bytes",
+            "lane_in_flight",
+            "pending_sends",
+        ],
+    );
+    receiver.signal("-CONT");
+    upload.kill().expect("ended");
+    upload.wait().expect("its end");
+    drop(waiting);
+    b.until(&families, &["links_not_opened_total"]);
+
+    // Stores that cannot write: each says so once something is to be kept in it.
+    fill_the_disk(&sender);
+    let _ = here.overlane(["group", "create", "other"]);
+    let _ = here.overlane(["share", "kept"]);
+    let _ = here.overlane(["send", &to, "--no-hold", "--class", "storage", "new stream"]);
+    a.until(
+        &families,
+        &["store_durable", "references_durable", "groups_durable"],
+    );
+    drop((sender, receiver));
+    let (_sender, _, _) = daemon(&here, &["--set", "links.max=5"]);
+    a.until(&families, &["bound_limit"]);
+
+    let moved = a.moved.union(&b.moved).map(String::as_str);
+    let moved: BTreeSet<&str> = moved.chain([MOVED_ELSEWHERE]).collect();
+    let still = families.iter().filter(|it| !moved.contains(it.as_str()));
+    let still: Vec<_> = still.collect();
+    assert!(still.is_empty(), "nothing here moves {still:?}");
+}
