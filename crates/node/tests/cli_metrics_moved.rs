@@ -111,8 +111,9 @@ fn daemon(place: &Place, more: &[&str]) -> (Running, String, String) {
 /// Lets the process write no file any more.
 fn fill_the_disk(of: &Running) {
     let pid = of.child.id().to_string();
-    let done = Command::new("prlimit").args(["--pid", &pid, "--fsize=0:0"]);
-    let done = { done }.status().expect("prlimit is there");
+    let mut prlimit = Command::new("prlimit");
+    let done = prlimit.args(["--pid", &pid, "--fsize=0:0"]).status();
+    let done = done.expect("prlimit is there");
     assert!(done.success());
 }
 
@@ -128,9 +129,9 @@ fn flood(place: &Place, to: &str, count: usize) -> UnixStream {
         "POST /v1/send HTTP/1.1\r\nHost: overlane\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
         body.len()
     );
-    for _ in 0..count {
-        stream.write_all(request.as_bytes()).expect("asked");
-    }
+    // In one write: the socket takes it whole, whether it is read or not.
+    let requests = request.repeat(count);
+    stream.write_all(requests.as_bytes()).expect("asked");
     stream
 }
 
