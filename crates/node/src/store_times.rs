@@ -7,8 +7,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-/// Upper ends of the distribution of answers, and of times in microseconds: by halves of the way to the next
-/// power of ten.
+/// Upper ends of the buckets: of answers by doubling, of times in microseconds by one, two and five.
 const ANSWERS: &[u64] = &[1, 2, 4, 8, 16, 32, 64, 128, 256, 512];
 const MICROS: &[u64] = &[
     100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 200_000, 500_000,

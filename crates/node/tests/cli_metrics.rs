@@ -44,8 +44,7 @@ fn value(text: &str, sample: &str) -> f64 {
 fn sum(text: &str, family: &str, label: &str) -> f64 {
     let of_family = text.lines().filter_map(|line| {
         let (labels, value) = line.strip_prefix(family)?.split_once("} ")?;
-        let labels = labels.strip_prefix('{')?.split(',');
-        let is_it = labels.into_iter().any(|it| it == label);
+        let is_it = labels.strip_prefix('{')?.split(',').any(|it| it == label);
         is_it.then(|| value.parse::<f64>().expect("a number"))
     });
     let values: Vec<_> = of_family.collect();

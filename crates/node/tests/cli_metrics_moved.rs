@@ -248,12 +248,9 @@ fn cli_metrics_each_moves_by_what_it_tells() {
     b.until(&families, &["lane_untaken"]);
     receiver.signal("-STOP");
     fs::write(here.dir.path().join("large"), vec![7; 40_000_000]).expect("written");
-    let upload = here.command(["send", &to, "--file", "large", "--no-hold"]);
-    let mut upload = { upload }
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("started");
+    let mut upload = here.command(["send", &to, "--file", "large", "--no-hold"]);
+    let upload = upload.stdout(Stdio::null()).stderr(Stdio::null());
+    let mut upload = upload.spawn().expect("started");
     a.until(
         &families,
         &[

@@ -31,9 +31,9 @@ pub(crate) struct Identity {
 
 enum Own {
     /// The account itself, which signs for each delegatee that follows.
-    Account { account: Account, ttl_ms: u64 },
+    Account { account: Box<Account>, ttl_ms: u64 },
     /// An account that is kept elsewhere: what it signed is all there is of it.
-    Delegated(AccountKey),
+    Delegated(Box<AccountKey>),
 }
 
 /// Numbers nobody can foresee, none twice: a keyed hash of a counter, under a key drawn at the
@@ -58,6 +58,7 @@ impl Identity {
             let cause = error.to_string();
             NodeError::Delegation { cause }
         })?;
+        let account = Box::new(account);
         Self::of(Own::Account { account, ttl_ms }, network, signer, sealing)
     }
 
@@ -73,7 +74,7 @@ impl Identity {
         let now_ms = Clock::wall_ms();
         let delegation = signer.delegation();
         delegation.check_live(&VerifyContext { network, now_ms })?;
-        let own = Own::Delegated(delegation.account().clone());
+        let own = Own::Delegated(Box::new(delegation.account().clone()));
         Self::of(own, network, Arc::new(signer), sealing)
     }
 
