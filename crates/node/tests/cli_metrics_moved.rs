@@ -16,7 +16,7 @@ use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::process::{Command, Stdio};
 
-use serde_json::json;
+use serde_json::{Value, json};
 use support::{Place, Running};
 
 /// How often something is looked at that comes by itself, each time by a process of its own.
@@ -90,7 +90,7 @@ impl<'p> Watched<'p> {
 }
 
 /// A daemon whose writes to files fail once they are bounded, instead of ending it.
-fn daemon(place: &Place, more: &[&str]) -> (Running, String, String) {
+fn daemon(place: &Place, more: &[&str]) -> (Running, Value) {
     let mut command = Command::new("sh");
     let script = "trap '' XFSZ; exec \"$0\" \"$@\"";
     command.args([
@@ -104,8 +104,7 @@ fn daemon(place: &Place, more: &[&str]) -> (Running, String, String) {
     command.current_dir(place.dir.path()).stdin(Stdio::null());
     let mut running = Running::with_log(command, Stdio::null());
     let up = running.line();
-    let text = |name: &str| up[name].as_str().expect("text").to_owned();
-    (running, text("did"), text("url"))
+    (running, up)
 }
 
 /// Lets the process write no file any more.
@@ -168,8 +167,11 @@ fn cli_metrics_each_moves_by_what_it_tells() {
     // Nothing answers there.
     text += "\n[[ice.servers]]\nurl = \"stun:127.0.0.1:9\"\n";
     fs::write(&config, text).expect("written");
-    let (sender, own, _) = daemon(&here, &[]);
-    let (receiver, to, url) = daemon(&there, &[]);
+    let (sender, own) = daemon(&here, &[]);
+    let (receiver, up) = daemon(&there, &["--set", "api.listen=127.0.0.1:0"]);
+    let text = |of: &Value, name: &str| of[name].as_str().expect("text").to_owned();
+    let (own, to) = (text(&own, "did"), text(&up, "did"));
+    let (url, api) = (text(&up, "url"), text(&up, "api"));
     let (mut a, mut b) = (Watched::new(&here), Watched::new(&there));
     let run = |place: &Place, args: &[&str]| {
         let answer = place.overlane(args);
@@ -182,7 +184,7 @@ fn cli_metrics_each_moves_by_what_it_tells() {
     let proxy = TcpListener::bind("127.0.0.1:0").expect("a port");
     let by = format!("http://{}", proxy.local_addr().expect("bound"));
     run(&lost, &["peer", "add", &by]);
-    let (mut dialler, _, _) = daemon(&lost, &[]);
+    let (mut dialler, _) = daemon(&lost, &[]);
     lose_an_answer(&proxy, &url);
     dialler.kill();
 
@@ -199,6 +201,13 @@ fn cli_metrics_each_moves_by_what_it_tells() {
         "POST /v1/offer HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 4\r\n\r\nrust";
     stranger.write_all(garbage.as_bytes()).expect("asked");
     stranger.read_to_end(&mut Vec::new()).expect("answered");
+    let mut stranger = TcpStream::connect(host(&api)).expect("it listens");
+    let asked = format!(
+        "GET /v1/status HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n",
+        host(&api)
+    );
+    stranger.write_all(asked.as_bytes()).expect("asked");
+    stranger.read_to_end(&mut Vec::new()).expect("refused");
     run(&here, &["key", "rotate"]);
     run(&here, &["share", config.to_str().expect("text")]);
     run(&here, &["group", "create", "team"]);
@@ -233,6 +242,7 @@ fn cli_metrics_each_moves_by_what_it_tells() {
             "not_admitted_total",
             "frames_refused_total",
             "offers_refused_total",
+            "api_refused_total",
             "dispatch_held",
             "dispatch_held_high_water",
             "batch_answers",
@@ -276,7 +286,7 @@ fn cli_metrics_each_moves_by_what_it_tells() {
         &["store_durable", "references_durable", "groups_durable"],
     );
     drop((sender, receiver));
-    let (_sender, _, _) = daemon(&here, &["--set", "links.max=5"]);
+    let (_sender, _) = daemon(&here, &["--set", "links.max=5"]);
     a.until(&families, &["bound_limit"]);
 
     let moved = a.moved.union(&b.moved).map(String::as_str);
