@@ -247,11 +247,11 @@ pub(super) fn open(file: &Zeroizing<Vec<u8>>, lock: &KeyLock) -> Result<Account,
     }
 }
 
+/// What a file keeps, and the public key that a sealed one says.
+type Opened = (Zeroizing<Vec<u8>>, Option<Vec<u8>>);
+
 /// What a file keeps, opened with this lock if it is sealed, and the public key that a sealed one says.
-pub(super) fn open_bytes(
-    file: &Zeroizing<Vec<u8>>,
-    lock: &KeyLock,
-) -> Result<(Zeroizing<Vec<u8>>, Option<Vec<u8>>), LockError> {
+pub(super) fn open_bytes(file: &Zeroizing<Vec<u8>>, lock: &KeyLock) -> Result<Opened, LockError> {
     let Some((head, parts)) = sealed(file)? else {
         return Ok((file.clone(), None));
     };
