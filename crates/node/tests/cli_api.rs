@@ -275,6 +275,33 @@ fn cli_dashboard_says_where_it_is_and_its_page_holds_no_secret() {
 }
 
 #[test]
+fn cli_api_takes_no_mistake_of_who_asks_for_a_fault_of_its_own() {
+    let place = Place::with_node();
+    let (mut running, address, token) = on_tcp(&place);
+    let bearer = format!("Bearer {token}");
+    let headers = [
+        ("Host", address.as_str()),
+        ("Authorization", bearer.as_str()),
+        ("Content-Type", "application/json"),
+    ];
+    let below_a_file = place.home().join("config.toml/copy");
+    let below_a_file = below_a_file.to_str().expect("text");
+    let copies = serde_json::json!([{"path": "/x\u{0}y"}, {"path": below_a_file}]);
+    let copies = copies.as_array().expect("requests").iter();
+    let copies = copies.map(|body| ("POST /v1/backup", body.to_string(), "backup/no_place"));
+    let list = ("POST /v1/key/rotate", "[]".to_owned(), "api/bad_request");
+    for (line, body, code) in copies.chain([list]) {
+        let answer = ask(&address, line, &headers, &body);
+        assert!(answer.starts_with("HTTP/1.1 400"), "{line}: {answer}");
+        assert!(answer.contains(code), "{line}: {answer}");
+    }
+    assert_eq!(running.terminate(), Some(0));
+    place
+        .overlane(["backup", below_a_file, "--json"])
+        .is_refused(2, "backup/no_place");
+}
+
+#[test]
 fn cli_api_tells_verdicts_over_time() {
     let pair = support::Pair::linked();
     pair.send(&["hello"]);

@@ -172,6 +172,14 @@ pub enum BackupError {
     /// There is something already.
     #[error("{} is there already", .0.display())]
     There(PathBuf),
+    /// No folder can be made where the copy is to go.
+    #[error("nothing can be copied to {}: {cause}", path.display())]
+    NoPlace {
+        /// Where.
+        path: PathBuf,
+        /// Why not.
+        cause: String,
+    },
     /// It is no whole copy.
     #[error("{} is no whole copy: {cause}", path.display())]
     NotWhole {
@@ -201,6 +209,7 @@ impl Coded for BackupError {
     fn code(&self) -> &'static str {
         match self {
             Self::There(_) => "backup/there",
+            Self::NoPlace { .. } => "backup/no_place",
             Self::NotWhole { .. } => "backup/not_whole",
             Self::NotRipe { .. } => "backup/not_ripe",
             Self::Home(error) => error.code(),
@@ -210,7 +219,7 @@ impl Coded for BackupError {
 
     fn fault(&self) -> Fault {
         match self {
-            Self::There(_) => Fault::Usage,
+            Self::There(_) | Self::NoPlace { .. } => Fault::Usage,
             Self::NotWhole { .. } => Fault::StoreFailedClosed,
             Self::NotRipe { .. } => Fault::RefusedByBound,
             Self::Home(error) => error.fault(),
@@ -239,7 +248,7 @@ impl Backup {
 /// # Errors
 /// [`BackupError`]; what was copied by then is left there, without its list.
 pub fn backup(home: &Home, to: &Path, still: &Stillness) -> Result<Backup, BackupError> {
-    if files::exists(to)? {
+    if files::exists(to).map_err(no_place(to))? {
         return Err(BackupError::There(to.to_owned()));
     }
     let mut tries = 0;
@@ -255,9 +264,18 @@ pub fn backup(home: &Home, to: &Path, still: &Stillness) -> Result<Backup, Backu
     }
 }
 
+/// Where to is the asker's to say: what is wrong with it is no fault of the home.
+fn no_place(to: &Path) -> impl FnOnce(HomeError) -> BackupError {
+    let path = to.to_owned();
+    move |error| BackupError::NoPlace {
+        path,
+        cause: error.to_string(),
+    }
+}
+
 fn copied(home: &Home, to: &Path, still: &Stillness) -> Result<Backup, BackupError> {
     let did = home.account_key()?.0.did().to_string();
-    files::private_dir(to)?;
+    files::private_dir(to).map_err(no_place(to))?;
     let held = still.hold();
     let taken_ms = wall_ms();
     for name in COPIED {

@@ -100,6 +100,11 @@ pub(super) const ENTRIES: &[Entry] = &[
         "end the other `{overlane} watch` first",
     ),
     entry(
+        "backup/no_place",
+        "No folder can be made where the copy is to go.",
+        "name a folder that is not there yet, in one that you may write to",
+    ),
+    entry(
         "backup/not_ripe",
         "This home was put back from a copy, and proofs of messages that were admitted since the copy may still live.",
         "start it after the instant that is named; to start now would admit them twice",
