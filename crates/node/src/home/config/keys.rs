@@ -206,7 +206,7 @@ pub const KEYS: &[KeySpec] = &[
         kind: Kind::Text("an address of the loopback and a port", "127.0.0.1:7490"),
         unit: "",
         what: "Where the local API is answered on TCP too, to who brings the token that is in `api.token` in the \
-               home. Without it: on the Unix socket alone.",
+               home; `overlane dashboard` shows the node there. Without it: on the Unix socket alone.",
     },
     KeySpec {
         key: Key::ApiHosts,
