@@ -19,6 +19,7 @@ use crate::link::ice::{IceServer, IceServerError, IceServers};
 use crate::link::ports::Ports;
 use crate::link::transport::Connector;
 use crate::node::Node;
+use crate::policy::{Policies, Policy};
 use crate::runtime::{self, AnyStore, InboxStore, OpenGroups};
 
 /// Collects what a node is made of; [`spawn`](Self::spawn) starts it.
@@ -40,6 +41,7 @@ pub struct NodeBuilder {
     pub(crate) require_sealed: bool,
     pub(crate) connection: ConnectionConfig,
     pub(crate) connector: Option<(Arc<dyn Connector>, Held)>,
+    pub(crate) policies: Policies,
 }
 
 impl NodeBuilder {
@@ -61,6 +63,7 @@ impl NodeBuilder {
             require_sealed: false,
             connection: ConnectionConfig::default(),
             connector: None,
+            policies: Policies::default(),
         }
     }
 
@@ -196,6 +199,13 @@ impl NodeBuilder {
     /// addresses and servers is then the connector's to know.
     pub fn connector(mut self, connector: Arc<dyn Connector>, held: Held) -> Self {
         self.connector = Some((connector, held));
+        self
+    }
+
+    /// Asks these hooks before it links, admits and holds; without them nothing is refused but by the
+    /// protocol's laws and bounds.
+    pub fn policy(mut self, policy: impl Policy) -> Self {
+        self.policies = Policies::of(policy);
         self
     }
 

@@ -17,6 +17,7 @@ mod outcome;
 mod overlay;
 pub mod peer;
 mod places;
+pub mod policy;
 mod receipts;
 pub mod refs;
 mod runtime;
@@ -27,6 +28,12 @@ pub mod share;
 pub mod sim;
 mod status;
 mod store_times;
+/// For tests of applications: many nodes of the production code on a virtual clock, network and disk, each with an
+/// application of yours ([`Application`](testkit::Application)), under faults that a seed draws.
+#[cfg(feature = "sim")]
+pub mod testkit {
+    pub use crate::sim::{Application, ConfigError, Faults, Outbox, Report, Sim, SimConfig};
+}
 
 pub use builder::NodeBuilder;
 pub use error::NodeError;

@@ -304,6 +304,11 @@ impl Node {
         self.parts().commands.closed().await;
     }
 
+    /// How long it has run, in milliseconds.
+    pub(crate) fn uptime_ms(&self) -> u64 {
+        self.parts().clock.now().steady_ms
+    }
+
     /// Hands the driver a command.
     pub(crate) async fn command(&self, command: Command) -> Result<(), NodeError> {
         let sent = self.parts().commands.send(command).await;

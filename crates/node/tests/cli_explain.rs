@@ -1,4 +1,5 @@
-//! The catalogue of codes, held against the sources and the page made from it.
+//! The catalogue of codes, held against the sources and the page made from it; and what is told of one
+//! transaction.
 
 #![allow(
     clippy::expect_used,
@@ -14,7 +15,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use support::Place;
+use support::{Pair, Place, event};
 
 fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -138,4 +139,114 @@ fn cli_explain_says_what_to_do() {
     place
         .overlane(["explain", "no/such", "--json"])
         .is_refused(2, "cli/unknown_code");
+}
+
+/// What a node tells of a transaction, and its exit code.
+fn told(place: &Place, of: &[&str]) -> (Value, i32) {
+    let told = place.overlane(["explain"].iter().chain(of).chain(&["--json"]));
+    (told.json(), told.code)
+}
+
+/// The words of the steps of its one story.
+fn steps(told: &Value) -> Vec<&str> {
+    let stories = told["stories"].as_array().expect("stories");
+    assert_eq!(stories.len(), 1, "{told}");
+    let steps = stories[0]["steps"].as_array().expect("steps").iter();
+    steps
+        .map(|it| it["step"].as_str().expect("a word"))
+        .collect()
+}
+
+#[test]
+fn cli_explain_tells_the_story_of_a_transaction_at_both_ends() {
+    let mut pair = Pair::linked();
+    let sent = pair.send(&["hello", "--receipt", "--wait", "60", "--keep", "signed"]);
+    let digest = sent["digest"].as_str().expect("a digest").to_owned();
+    let sequence = sent["sequence"].to_string();
+
+    // Where it was signed: its way, and the lane that took it.
+    let (told_here, code) = told(&pair.here, &[&digest]);
+    assert_eq!(code, 0, "{told_here}");
+    assert_eq!(steps(&told_here)[..3], ["signed", "way", "in_lane"]);
+    let lane = &told_here["stories"][0]["steps"][2];
+    assert_eq!(lane["did"], pair.receiver.did(), "{lane}");
+    let lease = &told_here["stores"][0];
+    assert_eq!(
+        (&lease["store"], &lease["fact"]),
+        (&"lease".into(), &"used".into()),
+        "{told_here}"
+    );
+
+    // Where it is for: it came, was admitted, and the application has it.
+    let message = pair.take();
+    assert_eq!(message["text"], "hello");
+    let (told_there, code) = told(&pair.there, &[&digest]);
+    assert_eq!(code, 0, "{told_there}");
+    let expected = ["came", "admitted", "handed_over", "taken"];
+    assert_eq!(steps(&told_there), expected, "{told_there}");
+    assert_eq!(told_there["stores"][0]["fact"], "admitted", "{told_there}");
+    assert_eq!(told_there["not_known"], Value::Array(Vec::new()));
+    // By whom it is from and its sequence, the same.
+    let both = format!("{}#{sequence}", pair.sender.did());
+    let ways: [&[&str]; 2] = [&[pair.sender.did(), sequence.as_str()], &[both.as_str()]];
+    for of in ways {
+        let (same, code) = told(&pair.there, of);
+        assert_eq!((&same["stories"], code), (&told_there["stories"], 0));
+    }
+    let words = pair.there.overlane(["explain", &digest]);
+    for says in [
+        &digest,
+        "came from",
+        "by 1 hop as",
+        "admitted as First, durably",
+        "taken by the application",
+    ] {
+        assert!(words.out.contains(says), "{says}: {words:?}");
+    }
+
+    // The same bytes again: what refused them, and what to do about that.
+    let mut watch = pair.watch();
+    let again = pair.here.overlane(["send", "--signed", "signed", "--json"]);
+    assert_eq!(again.code, 0, "{again:?}");
+    event(&mut watch, "refused");
+    drop(watch);
+    let (told_there, _) = told(&pair.there, &[&digest]);
+    assert_eq!(steps(&told_there)[4..], ["came", "refused"], "{told_there}");
+    let refused = &told_there["stories"][0]["steps"][5];
+    assert_eq!(refused["code"], "replay/replay", "{refused}");
+
+    // After a crash the story is gone, and is said to be; the store knows what counts.
+    pair.receiver.running.kill();
+    pair.receiver = pair.there.daemon();
+    let (told_there, code) = told(&pair.there, &[&digest]);
+    assert_eq!(code, 0, "{told_there}");
+    assert_eq!(told_there["stories"], Value::Array(Vec::new()));
+    assert_eq!(told_there["stores"][0]["fact"], "admitted", "{told_there}");
+    let not_known = told_there["not_known"].as_array().expect("a list");
+    assert_eq!(not_known.len(), 1, "{told_there}");
+}
+
+#[test]
+fn cli_explain_says_what_it_does_not_know() {
+    let place = Place::with_node();
+    let daemon = place.daemon();
+    let nobody = "0f".repeat(32);
+    let (nothing, code) = told(&place, &[&nobody]);
+    assert_eq!(code, 1, "{nothing}");
+    let not_known = nothing["not_known"].as_array().expect("a list");
+    assert_eq!(not_known.len(), 2, "{nothing}");
+    let words = place.overlane(["explain", &nobody]);
+    assert!(
+        words.out.starts_with("nothing is known of it here"),
+        "{words:?}"
+    );
+    let (nothing, code) = told(&place, &[daemon.did(), "7"]);
+    assert_eq!((code, &nothing["stores"]), (1, &Value::Array(Vec::new())));
+    // What names no transaction is taken for a code.
+    place
+        .overlane(["explain", "0f0f", "--json"])
+        .is_refused(2, "cli/unknown_code");
+    place
+        .overlane(["explain", "did:key:zNobody", "7", "--json"])
+        .is_refused(2, "api/bad_destination");
 }

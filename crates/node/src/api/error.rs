@@ -34,6 +34,12 @@ pub enum ApiError {
         /// The text.
         text: String,
     },
+    /// Text that is no digest of a transaction.
+    #[error("\"{text}\" is no transaction's digest: expected 64 hexadecimal digits")]
+    BadDigest {
+        /// The text.
+        text: String,
+    },
     /// Text that is not hexadecimal.
     #[error("\"{field}\" is not hexadecimal")]
     NotHex {
@@ -137,6 +143,7 @@ impl Coded for ApiError {
             Self::NoSuchRequest => "api/no_such_request",
             Self::BadRequest { .. } => "api/bad_request",
             Self::BadDestination { .. } => "api/bad_destination",
+            Self::BadDigest { .. } => "api/bad_digest",
             Self::NotHex { .. } => "api/not_hex",
             Self::Namespace(_) => "api/namespace_too_long",
             Self::BadPeerUrl { .. } => "api/bad_peer_url",
@@ -169,6 +176,7 @@ impl Coded for ApiError {
             Self::NoSuchRequest
             | Self::BadRequest { .. }
             | Self::BadDestination { .. }
+            | Self::BadDigest { .. }
             | Self::NotHex { .. }
             | Self::BadPeerUrl { .. }
             | Self::GroupTicket(_)

@@ -63,6 +63,7 @@ mod references;
 mod report;
 mod server;
 mod socket;
+mod story;
 mod streams;
 mod types;
 mod upload;
@@ -92,6 +93,7 @@ pub use references::{
 pub use report::verdict_word;
 pub use server::{LocalApi, OpenedStore};
 pub use socket::{LocalListener, bind};
+pub use story::{ExplainRequest, FactReport, StepReport, StoryReport, TransactionReport};
 pub use types::{
     BackupReport, BackupRequest, BoundReport, BoundsReport, Cause, DelegateeReport,
     DestinationRequest, EventLine, HealthReport, IceServerReport, Identity, LaneReport, LinkReport,

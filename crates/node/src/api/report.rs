@@ -459,6 +459,7 @@ fn counters(counters: &Counters) -> BTreeMap<String, u64> {
         unreachable,
         offers_declined,
         unreported,
+        stories_forgotten,
         links_evicted,
         links_without_slot,
     } = counters;
@@ -486,6 +487,7 @@ fn counters(counters: &Counters) -> BTreeMap<String, u64> {
         ("unreachable", &unreachable),
         ("offers_declined", &offers_declined),
         ("unreported", unreported),
+        ("stories_forgotten", stories_forgotten),
         ("links_evicted", links_evicted),
         ("links_without_slot", links_without_slot),
     ];

@@ -33,7 +33,7 @@ use super::object::Object;
 use super::openapi::ApiDoc;
 use super::socket::LocalListener;
 use super::types::{BackupReport, BoundReport, SendReceipt, StatusReport, StoreReport};
-use super::{groups, handlers, inbox, references, report, streams, upload};
+use super::{groups, handlers, inbox, references, report, story, streams, upload};
 use crate::home::{Home, Stillness, backup};
 use crate::link::server::{ServerLimits, serve};
 use crate::logs::Logs;
@@ -217,6 +217,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Daemon>> {
         .routes(routes!(handlers::rotate))
         .routes(routes!(handlers::ping))
         .routes(routes!(handlers::route))
+        .routes(routes!(story::explain))
         .routes(routes!(
             handlers::peers,
             handlers::add_peer,

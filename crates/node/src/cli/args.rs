@@ -226,8 +226,12 @@ pub(super) enum Command {
     /// `overlane run --metrics 127.0.0.1:9464` answers them at /metrics there.
     #[command(after_help = "Example: overlane metrics | grep admitted")]
     Metrics(Metrics),
-    /// Say what an error code means, and what to do; without one, all of them
-    #[command(after_help = "Example: overlane explain replay/fork")]
+    /// Say what an error code means, and what to do; or what became of one transaction
+    ///
+    /// Without an argument, all codes. Of a transaction the running node tells what it saw: signed, its way, the lane
+    /// that took it, where it is held, how it was admitted or what refused it; what its stores hold; and what it does not
+    /// know any more. Exit code 1 if it knows nothing.
+    #[command(after_help = EXPLAIN_HELP)]
     Explain(Explain),
     /// Print what a shell completes this program's commands by
     #[command(
@@ -249,6 +253,11 @@ pub(super) enum Command {
     #[command(after_help = SIM_HELP)]
     Sim(Sim),
 }
+
+const EXPLAIN_HELP: &str = "\
+Example: overlane explain replay/fork
+         overlane explain DIGEST                        as `overlane send` printed it
+         overlane explain DID SEQUENCE                  from or to that account; also DID#SEQUENCE";
 
 const SEND_HELP: &str = "\
 Without TEXT and --file the body is read from standard input.
@@ -790,8 +799,12 @@ pub(super) struct Metrics {
 
 #[derive(Debug, Args)]
 pub(super) struct Explain {
-    /// The code, as an error shows it
+    /// The code, as an error shows it; a transaction's digest, or an account
+    #[arg(value_name = "CODE|DIGEST|DID")]
     pub(super) code: Option<String>,
+    /// The sequence of a transaction from or to that account
+    #[arg(requires = "code")]
+    pub(super) sequence: Option<u64>,
     /// Print the page of the documentation
     #[arg(long, conflicts_with = "code")]
     pub(super) page: bool,

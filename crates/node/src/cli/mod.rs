@@ -74,7 +74,9 @@ fn run(Cli { global, command }: Cli) -> ExitCode {
         }
         Command::Api { openapi: true } => return output.end(api::document(&output)),
         Command::Metrics(asked) if asked.page => return output.end(metrics::page(&output)),
-        Command::Explain(asked) => return output.end(explain::explain(asked, &output)),
+        Command::Explain(asked) if !explain::is_of_a_transaction(asked) => {
+            return output.end(explain::explain(None, asked, &output));
+        }
         Command::Completions(asked) => return output.end(pages::completions(asked, &output)),
         Command::Man(asked) => return output.end(pages::manual(asked, &output)),
         Command::Replay(Replay::Forks(Forks {
@@ -125,7 +127,7 @@ fn run(Cli { global, command }: Cli) -> ExitCode {
         Command::Receipt(Receipt::Verify { file }) => receipts::verify(&file, &output),
         Command::Metrics(asked) => metrics::metrics(&home, &asked, &output),
         Command::Bounds => bounds::bounds(&home, &output),
-        Command::Explain(asked) => explain::explain(&asked, &output),
+        Command::Explain(asked) => explain::explain(Some(&home), &asked, &output),
         Command::Completions(asked) => pages::completions(&asked, &output),
         Command::Man(asked) => pages::manual(&asked, &output),
         Command::Demo => demo::demo(&output),

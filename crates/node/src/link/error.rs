@@ -8,6 +8,7 @@ use overlane_core::{Coded, Did, Fault};
 use super::http::HttpError;
 use super::id::LinkId;
 use super::transport::{Ended, TransportError};
+use crate::policy::PolicyRefusal;
 
 /// Why a call on links failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -70,6 +71,9 @@ pub enum LinkError {
         /// The peer.
         peer: Did,
     },
+    /// The policy of the program that embeds this node.
+    #[error(transparent)]
+    Policy(#[from] PolicyRefusal),
     /// No place for another link.
     #[error("{max} links are up, and no more are allowed: drop one first")]
     LinksFull {
@@ -111,6 +115,7 @@ impl Coded for LinkError {
             Self::OtherSigner { .. } => "link/other_signer",
             Self::Ring(error) => error.code(),
             Self::Crossed { .. } => "link/crossed",
+            Self::Policy(refusal) => refusal.code(),
             Self::LinksFull { .. } => "link/links_full",
             Self::HandshakesFull { .. } => "link/handshakes_full",
             Self::ShareFull { .. } => "link/share_full",
@@ -130,6 +135,7 @@ impl Coded for LinkError {
             Self::NotOpened { reason, .. } => reason.fault(),
             Self::OtherSigner { .. } => Fault::PeerMisbehaved,
             Self::Ring(error) => error.fault(),
+            Self::Policy(refusal) => refusal.fault(),
             Self::Itself => Fault::Usage,
             Self::Crossed { .. }
             | Self::LinksFull { .. }

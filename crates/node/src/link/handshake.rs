@@ -117,6 +117,7 @@ impl Links {
             return Err(LinkError::Itself);
         }
         is_by(from, peer)?;
+        self.may_connect(peer, false)?;
         // What refuses and forgets goes before the guard, which must remember.
         let connector = &self.shared.connector;
         place.may_admit(peer, mark(&offer))?;
@@ -159,6 +160,9 @@ impl Links {
     where
         F: Future<Output = Result<Vec<u8>, LinkError>>,
     {
+        if let Some(peer) = target.peer() {
+            self.may_connect(peer, true)?;
+        }
         let place = Place::begin(&self.shared, Direction::Outbound)?;
         let id = place.id;
         let Opened { transport, events } = self.shared.connector.open().await?;
@@ -219,6 +223,9 @@ impl Links {
             return Err(LinkError::Itself);
         }
         is_by(target.peer(), peer)?;
+        if target.peer().is_none() {
+            self.may_connect(peer, true)?;
+        }
         place.admit(peer, own_mark(&signer, &offer))?;
         // It is signed over the digest of our offer, which holds a nonce of now.
         let witness = ClockWitness {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use bytes::Bytes;
 use overlane_core::identity::{AccountKey, Signer};
@@ -22,6 +22,7 @@ use super::id::LinkId;
 use super::queued::Queued;
 use super::registry::{Registry, Stage};
 use super::transport::Connector;
+use crate::policy::{Connecting, Policies};
 
 /// Who this node is, and the clock and chance it goes by.
 pub trait LinkIdentity: fmt::Debug + Send + Sync + 'static {
@@ -153,6 +154,8 @@ pub(super) struct Shared {
     pub(super) changes: watch::Sender<u64>,
     pub(super) stopping: watch::Sender<Stopping>,
     pub(super) epoch: Instant,
+    /// Asked before a link is made; set once, before the first.
+    pub(super) policies: OnceLock<Policies>,
 }
 
 /// How far a shutdown came.
@@ -265,11 +268,25 @@ impl Links {
             changes: watch::Sender::new(0),
             stopping: watch::Sender::new(Stopping::No),
             epoch: Instant::now(),
+            policies: OnceLock::new(),
         };
         let links = Self {
             shared: Arc::new(shared),
         };
         (links, receiver)
+    }
+
+    /// Asks these hooks before a link is made. What was said before stays.
+    pub(crate) fn ask_policy(&self, policies: Policies) {
+        let _ = self.shared.policies.set(policies);
+    }
+
+    /// Whether the policy allows a link with `peer`.
+    pub(super) fn may_connect(&self, peer: Did, dialled: bool) -> Result<(), LinkError> {
+        let allowed = self.shared.policies.get().map_or(Ok(()), |policies| {
+            policies.connect(&Connecting { peer, dialled })
+        });
+        Ok(allowed?)
     }
 
     /// This node's place on the ring.

@@ -45,6 +45,8 @@ pub struct Counters {
     pub offers_declined: BTreeMap<&'static str, u64>,
     /// Messages dropped on their way without a report, because reports are paced.
     pub unreported: u64,
+    /// Transactions of which it is not remembered any more what became of them.
+    pub stories_forgotten: u64,
     /// Links closed to make room for others.
     pub links_evicted: u64,
     /// Links closed as they came up, because every connection slot was taken.

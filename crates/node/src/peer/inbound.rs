@@ -13,6 +13,7 @@ use super::chunks;
 use super::counters::count;
 use super::lanes::InboundLane;
 use super::links::Link;
+use super::story::{Step, named};
 use super::{Delivery, Effect, Event, Now, Peer, PlaceId, Refusal, Released, Staged, VerifyTicket};
 use crate::link::LinkId;
 
@@ -92,16 +93,22 @@ impl Peer {
             let origin = Arc::clone(payload.origin_delegation());
             (origin, Arc::clone(payload.hop_delegation()))
         });
-        let arrival = result.and_then(|payload| match self.may_go_on(&payload) {
-            Ok(()) => Ok(payload),
-            Err(refusal) => Err(refusal),
+        let of = result.as_ref().ok().map(|payload| named(payload));
+        let arrival = result.and_then(|payload| {
+            self.may_go_on(&payload)?;
+            self.policy_allows(&payload, payload.hop())?;
+            Ok(payload)
         });
         let refusal = arrival.as_ref().err().cloned();
+        let refused = refusal.as_ref().map(Refusal::code);
         let finished = self.arrivals.finish(ticket, arrival);
         self.whole_verified(ticket, refusal.as_ref());
         let Some((lane, link)) = finished else {
             return;
         };
+        if let (Some(of), Some(code)) = (of, refused) {
+            self.note_step(of, Step::Refused { code }, now);
+        }
         if let Some(refusal) = refusal {
             self.cut_for(link, &refusal);
             self.cut_for_bad_origins(link, &refusal, now);
@@ -122,6 +129,7 @@ impl Peer {
         let Some((lane, bytes)) = self.dispatched.remove(&place) else {
             return tracing::error!(?place, "a place was given back twice");
         };
+        self.note_taken(place, now);
         self.counters.dispatched = self.counters.dispatched.saturating_add(1);
         self.free_place(lane, bytes, now);
         self.settle(now);
@@ -186,6 +194,7 @@ impl Peer {
         };
         match arrival {
             Ok(payload) if payload.stream().destination != self.did => {
+                self.note_came(lane.0, &payload, now);
                 self.forward(link, lane, *payload, now);
             }
             Ok(payload) => self.stage(link, lane, *payload, now),
@@ -201,6 +210,9 @@ impl Peer {
         let slot = self.links.link(link).map(|link| link.slot);
         let introducer = slot.map_or(Introducer::Own, Introducer::Slot);
         self.whole_staged(&payload);
+        if !self.is_own_matter(&payload) {
+            self.note_came(lane.0, &payload, now);
+        }
         let bytes = place_bytes(&payload);
         let ticket = self.engine.stage_admission(payload, introducer, now);
         self.staged
@@ -225,6 +237,8 @@ impl Peer {
                 }
                 if !self.is_for_ring(&admitted) {
                     self.note_admitted(&admitted, now);
+                    let verdict = admitted.verdict();
+                    self.note_step(named(admitted.item()), Step::Admitted { verdict }, now);
                     self.tell_admitted(&admitted);
                     self.remember_admitted(&admitted, now);
                     return self.open_admitted(link, lane, bytes, admitted, now);
@@ -241,6 +255,10 @@ impl Peer {
                 }
                 if let Some(offered) = &item {
                     self.whole_refused(&refusal, offered);
+                    let code = refusal.code();
+                    if !self.is_own_matter(offered) {
+                        self.note_step(named(offered), Step::Refused { code }, now);
+                    }
                 }
                 self.refuse(link, lane, refusal.into());
                 self.free_place(lane, bytes, now);
@@ -264,6 +282,7 @@ impl Peer {
         let place = PlaceId(self.next_place);
         self.next_place += 1;
         self.dispatched.insert(place, (lane, bytes));
+        self.note_place(place, named(admitted.item()), now);
         self.effects.push_back(Effect::Dispatch {
             place,
             class: lane.1,

@@ -40,6 +40,7 @@ mod send;
 mod sending;
 mod session;
 mod share;
+mod story;
 mod withdraw;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -49,10 +50,11 @@ use overlane_core::identity::{Signer, Verified, VerifyContext};
 use overlane_core::lane::chunks::{Chunks, ChunksOf};
 use overlane_core::replay::{BatchId, Engine, EngineConfig, Gather, Outcome, Ticket};
 use overlane_core::store::{Scan, StoreError};
-use overlane_core::transaction::Payload;
+use overlane_core::transaction::{Message, Payload};
 use overlane_core::{Class, Did, NetworkId, TransactionDigest};
 
 use crate::link::LinkId;
+use crate::policy::{Arriving, Policies};
 
 pub use counters::Counters;
 pub use dispatch::{DISPATCH_QUEUE_MAX, DISPATCH_QUEUE_MAX_BYTES, PlaceId};
@@ -80,6 +82,7 @@ pub(crate) use seal::claims_sealed;
 pub use seal::{ASKED_KEYS_MAX, KEYS_MAX, SealJob, SealResult, SealSeed, SealTicket};
 pub use send::{Outgoing, Receipt, SendError};
 pub(crate) use share::Shares;
+pub use story::{STORIES_MAX, STORY_STEPS_MAX, Step, Story, StoryOf};
 
 use dispatch::Dispatch;
 use inbound::Arrival;
@@ -93,6 +96,7 @@ use references::Carried;
 use ring::RingPart;
 use seal::Sealing;
 use session::InSessions;
+use story::Stories;
 
 /// One node's protocol.
 #[derive(Debug)]
@@ -123,6 +127,8 @@ pub struct Peer {
     keepers: Keepers,
     mail: MailPart,
     receipts: Receipts,
+    stories: Stories,
+    policies: Policies,
     effects: VecDeque<Effect>,
 }
 
@@ -178,6 +184,8 @@ impl Peer {
             keepers: Keepers::default(),
             mail: MailPart::default(),
             receipts: Receipts::default(),
+            stories: Stories::default(),
+            policies: Policies::default(),
             effects: VecDeque::new(),
         }
     }
@@ -248,6 +256,39 @@ impl Peer {
     #[must_use]
     pub fn delegate_replay(&mut self, namespace: &str) -> bool {
         self.engine.delegate_replay(namespace)
+    }
+
+    /// Asks these hooks before a message is admitted, and before mail of others is held.
+    pub(crate) fn ask_policy(&mut self, policies: Policies) {
+        self.policies = policies;
+    }
+
+    /// Whether the policy lets a verified payload that `from` brought be admitted. What the node says to itself is not
+    /// asked about, nor are parts of a message.
+    fn policy_allows(&self, payload: &Verified<Payload>, from: Did) -> Result<(), Refusal> {
+        let stream = payload.stream();
+        let passes_by = stream.class == Class::Control || stream.destination != self.did;
+        if passes_by || payload.chunk().is_some() {
+            return Ok(());
+        }
+        let message = payload.message();
+        if is_reserved(&message) {
+            return Ok(());
+        }
+        let is_sealed = payload.is_sealed();
+        let arriving = Arriving {
+            origin: stream.origin,
+            from,
+            class: stream.class,
+            sequence: payload.sequence(),
+            bytes: payload.data_bytes(),
+            namespace: match &message {
+                Message::Application { namespace, .. } if !is_sealed => Some(namespace.as_str()),
+                _ => None,
+            },
+            is_sealed,
+        };
+        Ok(self.policies.admit(&arriving)?)
     }
 
     // What happened.

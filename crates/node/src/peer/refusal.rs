@@ -7,6 +7,8 @@ use overlane_core::seal::SealError;
 use overlane_core::transaction::{Role, VerifyError};
 use overlane_core::{Class, Coded, Did, Fault, replay};
 
+use crate::policy::PolicyRefusal;
+
 /// Why a frame was refused. Each is counted under its code and told to whoever watches. The frame's
 /// credit goes back, unless the refusal is one that cuts its link.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -74,6 +76,9 @@ pub enum Refusal {
     /// A chunk, or the message that chunks gave.
     #[error(transparent)]
     Chunk(#[from] ChunkRefusal),
+    /// The policy of the program that embeds this node. Nothing of the message was admitted.
+    #[error(transparent)]
+    Policy(#[from] PolicyRefusal),
     /// The replay boundary refused.
     #[error(transparent)]
     Replay(#[from] replay::Refusal),
@@ -138,6 +143,7 @@ impl Refusal {
             | Self::BadOrigins
             | Self::Chunk(_)
             | Self::Replay(_)
+            | Self::Policy(_)
             | Self::Seal(_)
             | Self::NotSealed
             | Self::Session(_)
@@ -164,6 +170,7 @@ impl Coded for Refusal {
             Self::UnknownReport { .. } => "route/unknown_report",
             Self::Chunk(refusal) => refusal.code(),
             Self::Replay(refusal) => refusal.code(),
+            Self::Policy(refusal) => refusal.code(),
             Self::Seal(error) => error.code(),
             Self::NotSealed => "seal/required",
             Self::Session(refusal) => refusal.code(),
@@ -178,6 +185,7 @@ impl Coded for Refusal {
             Self::Verify(error) => error.fault(),
             Self::Chunk(refusal) => refusal.fault(),
             Self::Replay(refusal) => refusal.fault(),
+            Self::Policy(refusal) => refusal.fault(),
             Self::Route { why, .. } => why.fault(),
             Self::Ring(refusal) => refusal.fault(),
             Self::Seal(error) => error.fault(),

@@ -14,6 +14,7 @@ use overlane_core::{Class, Coded, Did, StreamKey};
 use super::counters::count;
 use super::outbound::{Cut, FORWARDED, LaneKey, Next, OutKey, Paced, Placed, Placing};
 use super::ring::is_own;
+use super::story::Step;
 use super::{
     Effect, Event, LaneAnswer, Now, Outgoing, Peer, Receipt, Released, SendError, SendId, Staged,
 };
@@ -49,6 +50,8 @@ impl Peer {
             return self.sent(id, Err(SendError::TooManyPending));
         }
         self.note_sent(id, &receipt, neighbour);
+        self.note_send(id, &receipt, Step::OfferedAgain, now);
+        self.note_way(id, &receipt, neighbour, now);
         let lane = (link, receipt.stream.class);
         let placing = Placing {
             id,
@@ -88,6 +91,9 @@ impl Peer {
             self.pump_out_lane(lane, now);
             return self.settle(now);
         }
+        let peer = self.links.link(link).map(|link| link.peer);
+        let step = Step::InLane { link, peer };
+        self.note_send(placing.id, &placing.receipt, step, now);
         if placing.id == FORWARDED {
             self.was_forwarded(class);
         } else {
@@ -154,6 +160,8 @@ impl Peer {
         match signed {
             Ok((link, next_hop, (receipt, cut))) => {
                 self.note_sent(id, &receipt, next_hop);
+                self.note_send(id, &receipt, Step::Signed, now);
+                self.note_way(id, &receipt, next_hop, now);
                 let lane = (link, stream.1);
                 let placing = Placing {
                     id,
@@ -212,12 +220,14 @@ impl Peer {
                 let (other, relay) = self.way(placing.receipt.stream.destination, (None, None))?;
                 cut.relay = relay;
                 self.note_sent(placing.id, &placing.receipt, relay.next_hop);
+                self.note_way(placing.id, &placing.receipt, relay.next_hop, now);
                 return Some(other);
             }
             let (other, receipt, neighbour) = self.carry_elsewhere(&placing.receipt, now)?;
             placing.receipt = receipt;
             // Who was to be its last hop is not any more: that it does not arrive may be reported.
             self.note_sent(placing.id, &placing.receipt, neighbour);
+            self.note_way(placing.id, &placing.receipt, neighbour, now);
             Some(other)
         });
         match other {
@@ -228,10 +238,17 @@ impl Peer {
             }
             None if placing.id == FORWARDED => self.drop_forwarded(&placing.receipt, now),
             None => {
+                let code = "send/unreachable";
+                self.note_send(placing.id, &placing.receipt, Step::NotSent { code }, now);
                 let destination = placing.receipt.stream.destination;
                 self.abandon(placing.id, placing.bytes, placing.paced, destination);
             }
         }
+    }
+
+    fn note_way(&mut self, id: SendId, receipt: &Receipt, neighbour: Did, now: Now) {
+        let class = receipt.stream.class;
+        self.note_send(id, receipt, Step::Way { neighbour, class }, now);
     }
 
     pub(super) fn check_send(&self, destination: Did, now: Now) -> Result<(), SendError> {

@@ -186,6 +186,7 @@ pub(crate) async fn start(builder: NodeBuilder) -> Result<Node, NodeError> {
     );
     peer.hold_sessions(sessions, identity.nonce());
     peer.require_sealed(builder.require_sealed);
+    peer.ask_policy(builder.policies.clone());
     peer.name_own_messages(identity.nonce());
     peer.join_ring(identity.nonce(), clock.now());
     for (record, bad) in peer.engine().unrestorable() {
@@ -206,6 +207,7 @@ pub(crate) async fn start(builder: NodeBuilder) -> Result<Node, NodeError> {
         Some((connector, held)) => Links::over(connector, held, link_config, signer),
         None => Links::start(link_config, signer),
     };
+    links.ask_policy(builder.policies);
     let (stop_listening, url) = match listener {
         Some((listener, address)) => {
             let stop = serve(listener, link::signal::router(links.clone()));

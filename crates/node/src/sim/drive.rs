@@ -177,6 +177,7 @@ impl World<'_> {
             digest: payload.digest(),
         };
         self.handed_over(node, signed);
+        self.application_hears(node, payload);
         let wait_ms = self.app_idle_ms(node) + self.chance.below(20);
         let (early, now) = (self.is_broken(Broken::EarlyPlace), self.now_at(node));
         if let Some(running) = self.running(node) {

@@ -55,6 +55,7 @@ impl World<'_> {
             return;
         }
         self.load_later(node);
+        self.application_time(node);
         let Some(to) = self.destination(node) else {
             return;
         };

@@ -15,6 +15,7 @@
 //!
 //! Source: protocol decision 0 (values and state machines), failure stories 1, 2, 3, 10, 14 and 16.
 
+mod apps;
 mod channel;
 mod check;
 mod clock;
@@ -41,6 +42,7 @@ mod trace;
 mod weather;
 mod world;
 
+pub use apps::{APPLICATIONS_NAMESPACE, Application, Outbox};
 pub use check::{VIOLATIONS_KEPT_MAX, Violation};
 pub use config::{
     ConfigError, GROUPS_MAX, HOSTILE_ONE_IN, MAILS_PER_MINUTE_MAX, MESSAGES_PER_MINUTE_MAX,
@@ -89,6 +91,16 @@ impl<'t> Sim<'t> {
         config.check()?;
         let world = World::new(config, Trace::new(Some(Box::new(tracer))));
         Ok(Self { world })
+    }
+
+    /// The same, with an application on every node: `make` makes the one of each, by its node's Did.
+    #[must_use]
+    pub fn with_applications(
+        mut self,
+        make: impl FnMut(overlane_core::Did) -> Box<dyn Application + 't>,
+    ) -> Self {
+        self.world.give_applications(make);
+        self
     }
 
     /// Runs it to its end; `minute` is told of each simulated minute.

@@ -11,6 +11,7 @@ use overlane_core::signal::{Answer, Offer, OfferDigest};
 use overlane_core::{Class, Did, StreamKey, TransactionDigest};
 use overlane_storage_native::disk::Seeded;
 
+use super::apps::Applications;
 use super::check::{Checks, GroupWatch, Seen, Signed, of_node, of_session};
 use super::config::SimConfig;
 use super::courier::Carried;
@@ -148,6 +149,7 @@ pub(super) struct World<'t> {
     pub(super) checks: Checks,
     pub(super) ring_watch: RingWatch,
     pub(super) trace: Trace<'t>,
+    pub(super) applications: Applications<'t>,
     pub(super) counts: Counts,
     pub(super) phase: Phase,
     /// Some wall clock was wrong by more than the allowed skew.
@@ -185,6 +187,7 @@ impl<'t> World<'t> {
             group_watch: GroupWatch::default(),
             ring_watch: RingWatch::default(),
             trace,
+            applications: Applications::default(),
             counts: Counts::default(),
             phase: Phase::Faults,
             clocks_wrong: false,

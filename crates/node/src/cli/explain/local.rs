@@ -4,6 +4,11 @@ use super::{Entry, NOTHING, entry};
 
 pub(super) const ENTRIES: &[Entry] = &[
     entry(
+        "api/bad_digest",
+        "The text is no digest of a transaction.",
+        "give the digest that `{overlane} send` printed, or a Did and a sequence: `{overlane} explain DID SEQUENCE`",
+    ),
+    entry(
         "api/bad_destination",
         "Text that names no node was given as a destination.",
         "the other node shows its Did: overlane id",

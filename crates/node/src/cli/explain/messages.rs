@@ -221,6 +221,27 @@ pub(super) const ENTRIES: &[Entry] = &[
         THEIRS,
     ),
     entry(
+        "policy/broken",
+        "A policy hook of the program that embeds the node panicked, and so refused what it was asked about. Nothing was \
+         admitted, linked or held.",
+        "mend the hook: the log names what it was asked about",
+    ),
+    entry(
+        "policy/refused_link",
+        "The policy of the program that embeds the node allows no link with that account.",
+        NOTHING,
+    ),
+    entry(
+        "policy/refused_mail",
+        "The policy of the program that embeds the node does not hold mail for that account.",
+        NOTHING,
+    ),
+    entry(
+        "policy/refused_message",
+        "The policy of the program that embeds the node did not admit the message. No window changed: it may come again.",
+        NOTHING,
+    ),
+    entry(
         "payload/orphaned",
         "The link went down before what it brought was admitted, and too much waits already.",
         "offer it again",

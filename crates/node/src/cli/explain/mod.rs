@@ -10,8 +10,10 @@ mod mail;
 mod messages;
 mod references;
 mod ring;
+mod story;
 
 use overlane_core::Fault;
+use overlane_node::home::Home;
 use serde::Serialize;
 
 use super::args::Explain;
@@ -64,11 +66,23 @@ pub(super) fn to_do(code: &str, overlane: &str) -> Option<String> {
     (!to_do.is_empty()).then_some(to_do)
 }
 
-/// Explains one code, or shows them all.
-pub(super) fn explain(asked: &Explain, output: &Output) -> Result<Done, Failure> {
+/// Whether a running node is to be asked.
+pub(super) fn is_of_a_transaction(asked: &Explain) -> bool {
+    story::asked(asked).is_some()
+}
+
+/// Explains one code or transaction, or shows all codes.
+pub(super) fn explain(
+    home: Option<&Home>,
+    asked: &Explain,
+    output: &Output,
+) -> Result<Done, Failure> {
     if asked.page {
         output.line(page().trim_end())?;
         return Ok(Done::Yes);
+    }
+    if let (Some(of), Some(home)) = (story::asked(asked), home) {
+        return story::explain(home, &of, output);
     }
     let mut found = false;
     let wanted = |entry: &&Entry| asked.code.as_ref().is_none_or(|code| code == entry.code);
@@ -78,7 +92,7 @@ pub(super) fn explain(asked: &Explain, output: &Output) -> Result<Done, Failure>
     }
     let unknown = asked.code.as_ref().filter(|_| !found);
     unknown.map_or(Ok(Done::Yes), |code| {
-        let message = format!("there is no code \"{code}\"");
+        let message = format!("there is no code \"{code}\", and it is no transaction's digest, and no Did with a sequence");
         Err(Failure::new("cli/unknown_code", Fault::Usage, message))
     })
 }

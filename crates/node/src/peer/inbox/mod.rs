@@ -22,17 +22,21 @@ mod wire;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use overlane_core::identity::Verified;
 use overlane_core::replay::{CUSTODY_CAPACITY, Now};
 use overlane_core::transaction::{Message, Payload};
 use overlane_core::{Coded, Did, TransactionDigest};
 use overlane_relay::log::Peer as Bringer;
 
+use super::counters::count;
 use super::lanes::InboundLane;
 use super::{Delivery, Effect as PeerEffect, Event, Peer};
 use chains::{Chains, Deposit};
 use out::Out;
 use owner::Owner;
 use sender::Sender;
+
+use crate::policy::{Holding, PolicyRefusal};
 
 pub use book::{
     ASKED_AFTER_MS, ENDED_KEPT_MS, HELD_BY_MAX, HELD_ELSEWHERE_MAX, HeldElsewhere, MailEnd,
@@ -260,7 +264,7 @@ impl Peer {
             Told::Outcome(by, outcome) => self.handle_outcome(by, outcome, now),
             Told::Sent(digest, mail) => self.note_held(digest, mail.map(|mail| *mail)),
             Told::Remembered(digest) => self.handle_remembered(digest),
-            Told::Ended(digest) => self.handle_ended(digest),
+            Told::Ended(digest) => self.handle_ended(digest, now),
             Told::Announced { owner, by } if owner == self.did => {
                 self.handle_announced_own(by, now);
             }
@@ -308,7 +312,12 @@ impl Peer {
 
     /// Whether an admitted message is about mail, and not for the application.
     pub(super) fn is_about_mail(&self, delivery: &Delivery) -> bool {
-        match delivery.item().message() {
+        self.is_own_matter(delivery.item())
+    }
+
+    /// The same of a payload that is not admitted yet.
+    pub(super) fn is_own_matter(&self, payload: &Verified<Payload>) -> bool {
+        match payload.message() {
             Message::Storage(body) => Said::is_said(body),
             _ => false,
         }
@@ -360,7 +369,13 @@ impl Peer {
             Said::Deposit(payload) => {
                 let deposit = Deposit { payload, by, lane };
                 match claims(&deposit.payload) {
-                    Some((owner, _)) => self.take_deposit(owner, deposit, now),
+                    Some((owner, _)) => match self.may_hold(owner, &deposit) {
+                        Ok(()) => self.take_deposit(owner, deposit, now),
+                        Err(refusal) => {
+                            count(&mut self.counters.refused, refusal.code());
+                            self.refuse_deposit(&deposit, refusal.code(), now);
+                        }
+                    },
                     None => {
                         self.mail.counters.malformed += 1;
                         self.free_place(lane, 0, now);
@@ -376,10 +391,19 @@ impl Peer {
                 self.free_place(lane, 0, now);
             }
             Said::Have(digest) => {
-                self.handle_have(from, digest);
+                self.handle_have(from, digest, now);
                 self.free_place(lane, 0, now);
             }
         }
+    }
+
+    /// Whether the policy lets mail be held for its owner.
+    fn may_hold(&self, owner: Did, deposit: &Deposit) -> Result<(), PolicyRefusal> {
+        self.policies.hold(&Holding {
+            owner,
+            by: deposit.by.account,
+            bytes: deposit.payload.len(),
+        })
     }
 
     fn handle_ask(&mut self, from: Did, digest: TransactionDigest, now: Now) {

@@ -18,6 +18,7 @@ use overlane_core::{Coded, Did, StreamKey, TransactionDigest};
 use overlane_relay::inbox::bounds::CHAIN;
 
 use super::super::counters::count;
+use super::super::story::{Step, named};
 use super::super::{Effect as PeerEffect, Event, Peer, Released, Staged};
 use super::keeper::Job;
 use super::types::{Effect, InboxError, MailEvent, TakeId, WaitingMail};
@@ -156,6 +157,7 @@ impl Peer {
         let result = match outcome {
             Outcome::Admitted(admitted) => {
                 self.mail.counters.taken += 1;
+                self.note_step(named(admitted.item()), Step::Taken, now);
                 self.release_mail(digest, now);
                 Ok(Box::new(admitted))
             }
@@ -238,9 +240,17 @@ impl Peer {
     }
 
     pub(super) fn handle_fetched(&mut self, mail: Box<Mail>, now: Now) {
-        let owner = &mut self.mail.owner;
         let (payload, bytes) = (mail.payload(), mail.payload().data_bytes());
         let digest = payload.digest();
+        let holder = mail.hold_proof().signer();
+        if let Err(refusal) = self.policy_allows(payload, holder) {
+            let code = refusal.code();
+            count(&mut self.counters.refused, code);
+            self.note_step(named(payload), Step::CameAsMail { holder }, now);
+            self.note_step(named(payload), Step::Refused { code }, now);
+            return self.keep(Job::NotKept(digest), false, now);
+        }
+        let owner = &mut self.mail.owner;
         let key = (payload.stream(), payload.sequence(), digest);
         let room = owner.fetched.len() < FETCHED_MAX
             && owner.fetched_bytes.saturating_add(bytes) <= FETCHED_MAX_BYTES;
@@ -307,6 +317,9 @@ impl Peer {
         };
         match outcome {
             Outcome::InCustody(mail) => {
+                let (of, holder) = (named(mail.item()), hold.signer());
+                self.note_step(of, Step::CameAsMail { holder }, now);
+                self.note_step(of, Step::InCustody, now);
                 let origin = mail.item().origin();
                 self.mail.owner.came += 1;
                 let came = self.mail.owner.came;
@@ -316,7 +329,15 @@ impl Peer {
                     self.tell(Event::Mail(MailEvent::Waits { origin, digest }));
                 }
             }
-            Outcome::Refused { refusal, item } => self.mail_refused(digest, &refusal, item, now),
+            Outcome::Refused { refusal, item } => {
+                if let Some(item) = &item {
+                    let (of, holder) = (named(item), hold.signer());
+                    self.note_step(of, Step::CameAsMail { holder }, now);
+                    let code = refusal.code();
+                    self.note_step(of, Step::Refused { code }, now);
+                }
+                self.mail_refused(digest, &refusal, item, now);
+            }
             other => tracing::error!(?other, "a mail was answered by something else"),
         }
     }

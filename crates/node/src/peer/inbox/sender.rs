@@ -14,6 +14,7 @@ use overlane_core::transaction::Payload;
 use overlane_core::{Coded, Did, TransactionDigest};
 use overlane_relay::inbox::{Outcome, OutcomeKind};
 
+use super::super::story::Step;
 use super::super::{Effect as PeerEffect, Event, Outgoing, Peer, Receipt, SendError, SendId};
 use super::book::HeldElsewhere;
 use super::keeper::Job;
@@ -148,13 +149,14 @@ impl Peer {
     }
 
     /// Its destination says that it admitted a message.
-    pub(super) fn handle_have(&mut self, from: Did, digest: TransactionDigest) {
+    pub(super) fn handle_have(&mut self, from: Did, digest: TransactionDigest, now: Now) {
         let sender = &mut self.mail.sender;
         let its = |it: &Sending| it.receipt.stream.destination == from;
         if sender.sending.get(&digest).is_some_and(its)
             && let Some(sending) = sender.sending.remove(&digest)
         {
             self.mail.counters.delivered += 1;
+            self.note_later(digest, Step::Delivered, now);
             self.arrived(sending.id, Ok(Arrived::Delivered));
         }
     }
@@ -215,6 +217,8 @@ impl Peer {
             let id = sending.id;
             self.mail.sender.sending.remove(&digest);
             self.mail.counters.not_held += 1;
+            let code = error.code();
+            self.note_later(digest, Step::NotHeld { code }, now);
             return self.arrived(id, Err(InboxError::NotHoldable { destination, error }));
         }
         self.look_up_for_sender(destination, now);
@@ -321,7 +325,7 @@ impl Peer {
         refused.insert(from, code);
         let (destination, all) = (sending.receipt.stream.destination, to.is_empty());
         if taken {
-            self.handle_have(destination, digest);
+            self.handle_have(destination, digest, now);
         } else if all {
             self.end_giving(digest, now);
         }
@@ -339,6 +343,7 @@ impl Peer {
         let id = sending.id;
         self.mail.sender.sending.remove(&digest);
         self.mail.counters.not_held += 1;
+        self.note_later(digest, Step::NotHeld { code }, now);
         self.arrived(id, Err(InboxError::NoHolder { destination, code }));
     }
 
@@ -370,9 +375,15 @@ impl Peer {
                 destination,
                 refused,
             };
+            let code = refused.code();
+            self.note_later(digest, Step::NotHeld { code }, now);
             return self.arrived(id, Err(refused));
         }
         self.mail.counters.held += 1;
+        for proof in &receipts {
+            let (by, until_ms) = (proof.signer(), proof.until_ms());
+            self.note_later(digest, Step::Held { by, until_ms }, now);
+        }
         let by = receipts.iter().map(|it| (it.signer(), it.until_ms()));
         let job = Job::Remember {
             digest,
@@ -408,11 +419,13 @@ impl Peer {
     }
 
     /// The end of a mail that others held is in the book.
-    pub(super) fn handle_ended(&mut self, digest: TransactionDigest) {
+    pub(super) fn handle_ended(&mut self, digest: TransactionDigest, now: Now) {
         let held = self.mail.sender.held.get(&digest);
         let Some((destination, end)) = held.and_then(|it| Some((it.destination, it.end?))) else {
             return;
         };
+        let (by, kind) = (end.by, end.kind);
+        self.note_later(digest, Step::Ended { by, kind }, now);
         self.tell(Event::Mail(MailEvent::Ended {
             destination,
             digest,
@@ -455,7 +468,7 @@ impl Peer {
         }
         if kind == OutcomeKind::Taken {
             // What was taken was delivered, by whichever way.
-            self.handle_have(destination, digest);
+            self.handle_have(destination, digest, now);
         } else {
             receipts.retain(|it| it.signer() != by);
         }

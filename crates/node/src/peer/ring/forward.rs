@@ -14,6 +14,7 @@ use overlane_core::{Class, Coded, Did};
 use super::super::counters::count;
 use super::super::lanes::InboundLane;
 use super::super::outbound::{FORWARDED, Placing};
+use super::super::story::{Step, named, named_in};
 use super::super::{Now, Peer, Receipt, Refusal};
 use super::reports::Undelivered;
 use crate::link::LinkId;
@@ -52,6 +53,9 @@ impl Peer {
                 let carried = self.carry_on(payload, relay, now);
                 match carried {
                     Ok(receipt) => {
+                        let neighbour = relay.next_hop;
+                        let step = Step::Way { neighbour, class };
+                        self.note_step(named_in(&receipt), step, now);
                         let placing = Placing::forwarded(receipt);
                         self.place((out, class), relay.next_hop, placing, now);
                     }
@@ -59,6 +63,8 @@ impl Peer {
                 }
             }
             Err(why) => {
+                let code = why.code();
+                self.note_step(named(&payload), Step::Refused { code }, now);
                 self.report(&Undelivered::of(&payload), why, now);
                 let destination = payload.stream().destination;
                 self.refuse(link, lane, Refusal::Route { destination, why });
@@ -177,6 +183,8 @@ impl Peer {
     pub(in crate::peer) fn drop_forwarded(&mut self, receipt: &Receipt, now: Now) {
         let why = WhyUnreachable::NoRoute;
         count(&mut self.counters.refused, why.code());
+        let step = Step::Refused { code: why.code() };
+        self.note_step(named_in(receipt), step, now);
         match Undelivered::in_frame(receipt) {
             Some(undelivered) => self.report(&undelivered, why, now),
             None => tracing::error!("a frame of this node's own is none"),

@@ -15,6 +15,7 @@ use overlane_core::transaction::{Message, Payload};
 use overlane_core::{Coded, Did, StreamKey, TransactionDigest};
 
 use super::super::counters::count;
+use super::super::story::Step;
 use super::super::{Event, Now, Peer, Receipt, Refusal, SendId};
 
 /// Transactions sent by way of others that a report may name; the oldest is forgotten.
@@ -211,13 +212,16 @@ impl Peer {
             }
             // Nobody is to hear of what was said about mail.
             _ if of_mail => {}
-            _ => self.tell(Event::Unreachable {
-                stream: recent.stream,
-                sequence: recent.sequence,
-                digest,
-                reporter,
-                why,
-            }),
+            _ => {
+                self.note_later(digest, Step::Unreachable { reporter, why }, now);
+                self.tell(Event::Unreachable {
+                    stream: recent.stream,
+                    sequence: recent.sequence,
+                    digest,
+                    reporter,
+                    why,
+                });
+            }
         }
         Ok(())
     }

@@ -25,6 +25,7 @@ use overlane_core::{Class, Coded, Did, Fault};
 
 use super::lanes::InboundLane;
 use super::outbound::OutKey;
+use super::story::{Step, named};
 use super::{Delivery, Effect, Now, Outgoing, Peer, Refusal, SendError, SendId, is_reserved};
 use crate::link::LinkId;
 
@@ -383,7 +384,11 @@ impl Peer {
             }
             let is_apps = payload.class() == Class::Application && !is_reserved(&payload.message());
             match self.sealing.requires && is_apps && !payload.is_open() {
-                true => Err(Refusal::NotSealed),
+                true => {
+                    let code = Refusal::NotSealed.code();
+                    self.note_step(named(payload), Step::Refused { code }, now);
+                    Err(Refusal::NotSealed)
+                }
                 false => Ok(message),
             }
         });

@@ -2,7 +2,7 @@
 //! back and ben hears why. Two nodes in one process, over a real WebRTC link, each on durable stores
 //! of its own.
 //!
-//! Run it with `cargo run --release -p overlane-node --example reference`.
+//! Run it with `cargo run --release -p overlane-node --example file`.
 
 use std::error::Error;
 use std::path::Path;
