@@ -555,6 +555,65 @@ fn references_resolve_to_what_was_confirmed_and_to_nothing_else() {
     );
 }
 
+/// What a receiver makes of a frame that verified the delegations of these accounts before.
+fn receive_knowing(
+    frame: &[u8],
+    accounts: &[u8],
+) -> Result<overlane_core::identity::Verified<Payload>, VerifyError> {
+    let known = |digest| {
+        let known = accounts
+            .iter()
+            .map(|&seed| Arc::clone(signer(seed).delegation()));
+        known.into_iter().find(|known| known.digest() == digest)
+    };
+    let mut payload = Payload::from_frame_knowing(frame, known)?;
+    payload.resolve(|named| known(named.digest()))?;
+    payload.verify(&NOW)
+}
+
+#[test]
+fn what_was_verified_before_is_taken_for_itself_and_what_is_not_it_is_decoded() {
+    let relayed = carry(payload().into_transaction(), &signer(3));
+    for (payload, hop) in [(payload(), 1), (relayed, 3)] {
+        let frame = frame(&payload);
+        for known in [&[][..], &[1], &[3], &[1, 3], &[2]] {
+            let verified = receive_knowing(&frame, known).unwrap();
+            let seen = (verified.origin(), verified.hop(), verified.sequence());
+            assert_eq!(
+                seen,
+                (account(1).did(), account(hop).did(), 41),
+                "{known:?}"
+            );
+            assert_eq!(verified.digest(), receive(&frame).unwrap().digest());
+        }
+        let known = |digest| {
+            let known = Arc::clone(signer(1).delegation());
+            (known.digest() == digest).then_some(known)
+        };
+        let read = Payload::from_frame_knowing(&frame, known).unwrap();
+        let origin = read.transaction().proof().delegation();
+        assert!(matches!(origin, DelegationRef::Known(_)));
+        // A table that answers for every digest with the same one.
+        let wrong = |_| Some(Arc::clone(signer(4).delegation()));
+        let read = Payload::from_frame_knowing(&frame, wrong).unwrap();
+        assert_eq!(read, Payload::from_frame(&frame).unwrap());
+    }
+    for (bytes, code) in [
+        (&b""[..], "frame/unknown_marker"),
+        (b"OvLc\x80", "payload/not_payload"),
+        (
+            &[&frame(&payload())[..], &[0]].concat(),
+            "payload/malformed",
+        ),
+        (
+            &[&frame(&payload())[..], &vec![0; FRAME_MAX_BYTES]].concat(),
+            "frame/oversized",
+        ),
+    ] {
+        assert_eq!(receive_knowing(bytes, &[1]).unwrap_err().code(), code);
+    }
+}
+
 #[test]
 fn a_table_that_answers_wrongly_changes_nothing() {
     let mut read = Payload::from_frame(&frame(&payload())).unwrap();
@@ -576,6 +635,7 @@ proptest! {
         let at = at.index(bytes.len());
         bytes[at] ^= with;
         prop_assert!(receive(&bytes).is_err(), "byte {}", at);
+        prop_assert!(receive_knowing(&bytes, &[1, 3]).is_err(), "byte {}, known delegations", at);
     }
 
     #[test]
@@ -583,8 +643,10 @@ proptest! {
         marked in any::<bool>(), bytes in proptest::collection::vec(any::<u8>(), 0..512),
     ) {
         let marker: &[u8] = if marked { b"OvPy" } else { b"" };
-        let error = receive(&[marker, &bytes].concat()).unwrap_err();
+        let bytes = [marker, &bytes].concat();
+        let error = receive(&bytes).unwrap_err();
         prop_assert!(!error.to_string().is_empty());
+        prop_assert_eq!(receive_knowing(&bytes, &[1]).unwrap_err(), error);
     }
 
     #[test]

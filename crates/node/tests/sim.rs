@@ -320,7 +320,7 @@ fn caught(broken: Broken) -> (&'static str, SimConfig) {
         Broken::NoRedial => ("healing", all),
         Broken::RoundList => ("ordered lists", joins),
         Broken::OldTail | Broken::NoNotify | Broken::NoCandidates => ("healing", joins),
-        Broken::NoSuccessors => ("one ordered ring", fails),
+        Broken::NoSuccessors | Broken::Unasked | Broken::NoRing => ("one ordered ring", fails),
         Broken::DeadPredecessor => ("who is gone is forgotten", SimConfig { seed: 5, ..fails }),
     }
 }

@@ -17,6 +17,8 @@ mod delegatee;
 mod delegation;
 mod did_key;
 mod life;
+#[cfg(feature = "sim")]
+mod remembered;
 mod request;
 mod signer;
 mod statement;
@@ -32,6 +34,8 @@ pub use delegation::{
 };
 pub use libp2p_identity::PeerId;
 pub use life::{CLOCK_SKEW_MS, Life, LifeError};
+#[cfg(feature = "sim")]
+pub use remembered::{REMEMBERED_MAX, Remembered, remembering};
 pub use request::{DelegationRequest, GrantError, NotDelegationText};
 pub use signer::{OtherDelegatee, Signer};
 pub use statement::{Statement, StatementError, StatementReason, Subject};

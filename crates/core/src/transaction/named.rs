@@ -1,10 +1,11 @@
 //! Where a payload's frame names its two delegations, found without decoding anything else.
 
 use std::ops::Range;
+use std::sync::Arc;
 
-use crate::identity::DelegationDigest;
+use crate::identity::{Delegation, DelegationDigest, Verified};
 use crate::wire::bounds::MARKER_BYTES;
-use crate::wire::cbor::{CborError, Reader};
+use crate::wire::cbor::{CborError, Reader, Writer};
 
 /// How a frame names a delegation, and where.
 #[derive(Debug, Clone)]
@@ -44,6 +45,35 @@ pub(crate) fn named(frame: &[u8]) -> Result<[Named<'_>; 2], CborError> {
     }
     reader.expect_array(4)?;
     Ok([origin, reference(&mut reader)?])
+}
+
+/// A delegation that the receiver of a frame verified before.
+type Known = Option<Arc<Verified<Delegation>>>;
+
+/// The frame with references in place of the delegations in it that `known` knows, and those; `None` if it
+/// knows neither.
+pub(super) fn shortened(
+    frame: &[u8],
+    known: impl Fn(&[u8]) -> Known,
+) -> Option<(Vec<u8>, [Known; 2])> {
+    let found = named(frame).ok()?.map(|named| match named.by {
+        NamedBy::Inline(bytes) => known(bytes).map(|known| (named.at, known)),
+        NamedBy::Digest(_) => None,
+    });
+    if found.iter().all(Option::is_none) {
+        return None;
+    }
+    let mut short = Vec::with_capacity(frame.len());
+    let mut copied = 0;
+    for (at, known) in found.iter().flatten() {
+        short.extend_from_slice(frame.get(copied..at.start)?);
+        let mut writer = Writer::append(short);
+        writer.array(2).uint(1).value(&known.digest());
+        short = writer.into_bytes();
+        copied = at.end;
+    }
+    short.extend_from_slice(frame.get(copied..)?);
+    Some((short, found.map(|found| found.map(|(_, known)| known))))
 }
 
 fn reference<'a>(reader: &mut Reader<'a>) -> Result<Named<'a>, CborError> {

@@ -389,7 +389,7 @@ pub(super) fn place_bytes(payload: &Verified<Payload>) -> u64 {
 /// Frame bounds, then decoding, then what needs no signature to be wrong. Delegations that the link showed before are put in as verified; all
 /// else about them is asked again.
 fn read(link: &Link, own: Did, lane: Class, frame: &[u8]) -> Result<Payload, Refusal> {
-    let mut payload = Payload::from_frame(frame)?;
+    let mut payload = Payload::from_frame_knowing(frame, |digest| link.known(digest))?;
     let signed = payload.transaction().data().class();
     if signed != lane {
         return Err(Refusal::WrongLane { signed, lane });

@@ -1,6 +1,8 @@
 //! Drives the peers: every event goes in, every effect is done. The simulated twin of
 //! `runtime::driver`.
 
+use std::sync::Arc;
+
 use overlane_core::transaction::{Payload, RelayFields};
 use overlane_core::{Class, Coded};
 
@@ -135,7 +137,7 @@ impl World<'_> {
             }
             return;
         };
-        let seen = seen(&frame);
+        let seen = self.seen(node, &frame);
         let at = self
             .running(node)
             .and_then(|it| it.links.get(&link).copied());
@@ -167,6 +169,17 @@ impl World<'_> {
         if let Some(running) = self.running(node) {
             running.peer.handle_lane(link, class, answer, now);
         }
+    }
+
+    /// What the bytes of a frame say that a node puts into a lane. Delegations that nodes signed under before are not
+    /// decoded again.
+    fn seen(&mut self, node: usize, frame: &[u8]) -> Option<(Signed, RelayFields)> {
+        if let Some(running) = self.running(node) {
+            let own = Arc::clone(running.signer.delegation());
+            self.shown.entry(own.digest()).or_insert(own);
+        }
+        let known = |digest| self.shown.get(&digest).map(Arc::clone);
+        says(Payload::from_frame_knowing(frame, known).ok()?)
     }
 
     fn dispatch(&mut self, node: usize, place: PlaceId, class: Class, delivery: &Delivery) {
@@ -458,12 +471,11 @@ impl World<'_> {
 
 /// What the bytes of a payload frame say they are.
 pub(super) fn signed(frame: &[u8]) -> Option<Signed> {
-    seen(frame).map(|(signed, _)| signed)
+    says(Payload::from_frame(frame).ok()?).map(|(signed, _)| signed)
 }
 
-/// The same, and how they travel.
-fn seen(frame: &[u8]) -> Option<(Signed, RelayFields)> {
-    let payload = Payload::from_frame(frame).ok()?;
+/// What a payload says it is, and how it travels.
+fn says(payload: Payload) -> Option<(Signed, RelayFields)> {
     let relay = *payload.relay();
     let transaction = payload.into_transaction();
     let (stream, digest) = transaction.claims().ok()?;

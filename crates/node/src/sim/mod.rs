@@ -54,6 +54,7 @@ pub use names::{
 };
 pub use report::{Counts, GroupCounts, MailCounts, Minute, Phase, Report};
 
+use overlane_core::identity::remembering;
 use overlane_core::ring::with_mutant;
 use trace::Trace;
 use world::World;
@@ -107,10 +108,11 @@ impl<'t> Sim<'t> {
     pub fn run(mut self, mut minute: impl FnMut(&Minute)) -> Report {
         let broken = self.world.config.broken.and_then(Broken::of_ring);
         let mut run = || self.world.run(&mut |world| minute(&world.minute()));
-        match broken {
+        // What a hop checked, the next one checks again: once is enough here.
+        let _ = remembering(|| match broken {
             Some(mutant) => with_mutant(mutant, run),
             None => run(),
-        }
+        });
         self.world.report()
     }
 }

@@ -169,6 +169,10 @@ named! {
         DeafKeeper = "deaf-keeper",
         /// Who is to be removed from a group stays on its roster.
         ForgottenRemoval = "forgotten-removal",
+        /// A nearer successor is taken before it was asked.
+        Unasked = "unasked",
+        /// Who is in no ring yet is taken for a successor, with its empty list.
+        NoRing = "no-ring",
     }
 }
 
@@ -182,6 +186,8 @@ impl Broken {
             Self::NoNotify => RingMutant::NotifiesNobody,
             Self::DeadPredecessor => RingMutant::KeepsADeadPredecessor,
             Self::NoCandidates => RingMutant::SeesNoCandidates,
+            Self::Unasked => RingMutant::TakesCandidatesUnasked,
+            Self::NoRing => RingMutant::TakesWhoIsInNoRing,
             _ => return None,
         })
     }

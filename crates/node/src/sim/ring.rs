@@ -14,7 +14,7 @@ use super::world::World;
 /// When Zave's invariants are looked at.
 #[derive(Debug, Default)]
 pub(super) struct RingWatch {
-    /// The ring was as it should be, and since then nothing happened to it but that nodes failed or left,
+    /// The ring was as it should be, and since then nothing happened to it but that nodes joined, failed or left,
     /// one after the other.
     calm: bool,
     /// Until when nodes that are up may be taken for gone.
@@ -40,13 +40,26 @@ impl World<'_> {
             return;
         }
         let (seed, now) = (*seed_of(&mut self.chance), self.now_at(number));
-        // A newcomer may take for its successor, until it knows better, one that lies behind others.
-        self.ring_watch.calm = false;
+        if self.ring_watch.calm && !self.joins_by_the_ring(number) {
+            self.ring_watch.calm = false;
+        }
         if let Some(running) = self.running(number) {
             running.peer.join_ring(seed, now);
         }
         self.ring_watch.changes.remove(&number);
         self.ring_watch.placed.remove(&number);
+    }
+
+    /// Whether this is a join that Zave's proof is of: all others are members, and to none of them is the newcomer a
+    /// neighbour still, from an earlier life.
+    fn joins_by_the_ring(&self, number: usize) -> bool {
+        let own = self.nodes.get(number).map(|it| it.did);
+        let members = self.members();
+        let mut others = members.values().filter(|member| Some(member.did) != own);
+        others.all(|member| {
+            let mut neighbours = member.successors.iter().chain(&member.predecessor);
+            !member.successors.is_empty() && neighbours.all(|&of| Some(of) != own)
+        })
     }
 
     /// Something happened after which nodes that are up may be taken for gone.

@@ -5,8 +5,10 @@
 //! or a source of randomness, so that a seed decides everything.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use bytes::Bytes;
+use overlane_core::identity::{Delegation, DelegationDigest, Verified};
 use overlane_core::signal::{Answer, Offer, OfferDigest};
 use overlane_core::{Class, Did, StreamKey, TransactionDigest};
 use overlane_storage_native::disk::Seeded;
@@ -159,6 +161,8 @@ pub(super) struct World<'t> {
     pub(super) healed_after_ms: Option<u64>,
     /// What a mutant without a receiver window dispatches again.
     pub(super) named: BTreeMap<(StreamKey, u64), TransactionDigest>,
+    /// Delegations that nodes signed under.
+    pub(super) shown: BTreeMap<DelegationDigest, Arc<Verified<Delegation>>>,
     pub(super) dirty_nodes: BTreeSet<usize>,
     pub(super) dirty_ends: BTreeSet<EndId>,
     /// What a mutant holds back of a channel, and for how many messages more.
@@ -194,6 +198,7 @@ impl<'t> World<'t> {
             healed_ms: None,
             healed_after_ms: None,
             named: BTreeMap::new(),
+            shown: BTreeMap::new(),
             dirty_nodes: BTreeSet::new(),
             dirty_ends: BTreeSet::new(),
             held_back: BTreeMap::new(),
