@@ -258,6 +258,40 @@ fn law_sets_that_stand_still_are_given_up_and_may_begin_again() {
     assert_eq!(whole, Ok(Gathered::Whole(b"ab".to_vec())));
 }
 
+/// A sender that takes a large message back in the middle says nothing of the rest: what came of it keeps
+/// no place from the next message of its lane.
+#[test]
+fn law_a_set_that_its_lane_has_passed_makes_room() {
+    let part = vec![0; 1 << 20];
+    let mut table = Table::default();
+    for index in 0..40 {
+        table
+            .take(1, of(1), &chunk(index, 57, &part), at(0))
+            .unwrap();
+    }
+    // The first one was taken back. The next is as large as a message may be, and fits with half of it.
+    let mut at_ms = 0;
+    for index in 0..57 {
+        at_ms += 30;
+        let taken = table.take(1, of(2), &chunk(index, 57, &part), at(at_ms));
+        assert!(taken.is_ok(), "chunk {index}: {taken:?}");
+    }
+    assert_eq!((table.sets(), table.given_up()), (0, 1));
+    // Who only stands still, is another's, came another way or is the later one, has its whole time.
+    let mut table = Table::default();
+    let mut other = of(5);
+    other.origin = Did([9; 20]);
+    let mut class = of(5);
+    class.class = Class::Storage;
+    for (link, of) in [(1, of(6)), (2, of(4)), (1, other), (1, class)] {
+        table.take(link, of, &chunk(0, 2, b"a"), at(0)).unwrap();
+    }
+    table.take(1, of(5), &chunk(0, 3, b"a"), at(0)).unwrap();
+    table.take(1, of(5), &chunk(1, 3, b"a"), at(10)).unwrap();
+    table.give_up(at(10 + CHUNKS_PASSED_MS));
+    assert_eq!((table.sets(), table.given_up()), (5, 0));
+}
+
 #[test]
 fn law_sets_and_bytes_are_bounded_for_a_link_and_for_the_node() {
     let mut table = Table::default();

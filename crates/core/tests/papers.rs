@@ -171,6 +171,7 @@ fn the_page_tells_every_bound_as_it_is() {
                 CHUNKS_MAX_BYTES,
                 TOMBSTONES_MAX,
                 CHUNKS_IDLE_MS,
+                CHUNKS_PASSED_MS,
                 PAYLOAD_OVERHEAD_MAX_BYTES,
                 NAMESPACE_MAX_BYTES,
                 PROOF_TTL_DEFAULT_MS,

@@ -75,6 +75,10 @@ fn cli_backup_of_a_running_node_is_put_back_and_signs_and_admits_nothing_twice()
         pair.here
             .overlane(["backup", copy, "--json"])
             .is_refused(2, "backup/there");
+        // The copy is no home: a node started in it would sign and admit everything once more.
+        pair.here
+            .overlane(["--home", copy, "--json", "run"])
+            .is_refused(2, "backup/is_copy");
         // The node goes on, and signs what the copy knows nothing of: more than a lease.
         let after = sends(&pair, LEASE_SEQUENCES + 6);
         let count = (LEASE_SEQUENCES + 6).to_string();
@@ -90,6 +94,12 @@ fn cli_backup_of_a_running_node_is_put_back_and_signs_and_admits_nothing_twice()
         assert_eq!(of_home(&["restore", copy]).code, 0);
         of_home(&["restore", copy]).is_refused(2, "backup/there");
         of_home(&["run"]).is_refused(3, "backup/not_ripe");
+        let doctor = of_home(&["doctor"]);
+        let start = doctor
+            .out
+            .lines()
+            .find(|line| line.contains("backup/not_ripe"));
+        assert!(doctor.code == 1 && start.is_some(), "{doctor:?}");
         let verified = of_home(&["replay", "verify"]);
         assert_eq!(verified.code, 0, "{verified:?}");
         let floor = of_home(&["replay", "floor"]);

@@ -107,7 +107,7 @@ fn cli_config_check_names_every_mistake_its_line_and_what_was_meant() {
     for (message, parts) in messages.iter().zip([
         ["config.toml:1", "did you mean \"network\"?"],
         ["config.toml:2", "expected text, found a number"],
-        ["config.toml:3", "\"link\""],
+        ["config.toml:3", "did you mean \"links\"?"],
         ["config.toml:6", "1 to 328 links"],
     ]) {
         assert!(parts.iter().all(|part| message.contains(part)), "{message}");
@@ -117,6 +117,19 @@ fn cli_config_check_names_every_mistake_its_line_and_what_was_meant() {
     place
         .overlane(["run", "--json"])
         .is_refused(2, "home/config");
+
+    fs::write(
+        place.home().join("config.toml"),
+        b"network = 1\nlog = \"\xff\"\n",
+    )
+    .expect("written");
+    let bytes = place.overlane(["config", "check", "--json"]);
+    let refusal = bytes.is_refused(2, "home/config");
+    let message = refusal["message"].as_str().expect("words");
+    assert!(
+        message.contains("config.toml:2: this is no text"),
+        "{message}"
+    );
 
     write(&place, "");
     let refused = |name: &str, value: &str| {

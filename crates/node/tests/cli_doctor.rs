@@ -64,6 +64,17 @@ fn cli_doctor_finds_what_is_broken_without_a_daemon() {
         "{bad}"
     );
     fs::set_permissions(&key, Permissions::from_mode(0o600)).expect("a mode");
+    // A folder that everybody may write into.
+    fs::set_permissions(place.home(), Permissions::from_mode(0o777)).expect("a mode");
+    let bad = broken(&place);
+    assert!(
+        bad["step"] == "folder" && found(&bad, "home/folder_open"),
+        "{bad}"
+    );
+    place
+        .overlane(["run", "--json"])
+        .is_refused(4, "home/folder_open");
+    fs::set_permissions(place.home(), Permissions::from_mode(0o700)).expect("a mode");
     // A key of the configuration that is none.
     let config = place.home().join("config.toml");
     let before = fs::read_to_string(&config).expect("a file");

@@ -58,7 +58,9 @@ fn cli_key_sealed_at_rest_opens_with_its_lock_alone() {
     let exported = export.output().expect("a process");
     assert!(exported.status.success(), "{exported:?}");
     let over = export.output().expect("a process");
-    assert!(!over.status.success(), "no file is written over");
+    assert_eq!(over.status.code(), Some(2), "no file is written over");
+    let words = String::from_utf8_lossy(&over.stderr);
+    assert!(words.contains("home/key_there"), "{words}");
     place
         .overlane(["key", "export", "bare", "--json"])
         .is_refused(2, "cli/export_lock");

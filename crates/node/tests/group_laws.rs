@@ -954,6 +954,47 @@ fn law_group_a_full_disk_under_the_durable_store_acknowledges_nothing() {
     assert!(refused > 3, "{refused}");
 }
 
+/// What the owner forgets when it is put back from a copy, its hosts tell it: who was removed since stays
+/// out, and who came since is not left out by the way.
+#[test]
+fn law_group_an_owner_that_was_put_back_takes_nobody_in_again() {
+    let mut net = Net::linked(5, 31);
+    let group = net.create(0, &[1]);
+    let tickets: Vec<_> = [1, 2].map(|it| net.invite(0, group, it)).into();
+    for (node, ticket) in [1, 2].into_iter().zip(tickets) {
+        net.join(node, ticket);
+    }
+    net.run_for(EVERY_MS);
+    let copy = net.copied(0);
+    let account = net.nodes[2].did;
+    net.asked(0, Ask::Remove { group, account }).unwrap();
+    net.invite(0, group, 3);
+    net.run_for(2 * EVERY_MS);
+    net.put_back(0, copy);
+    net.run_for(2 * EVERY_MS);
+    let invite = |net: &Net, who: usize| Ask::Invite {
+        group,
+        account: net.nodes[who].did,
+        member: SealingKey::of_account(&net.nodes[who].key),
+        hosts: false,
+    };
+    let ask = invite(&net, 4);
+    let refused = net.asked(0, ask).unwrap_err();
+    assert_eq!(refused.code(), "group/member_key_unknown");
+    // Its key is told by inviting it again, which changes nothing else.
+    let ask = invite(&net, 3);
+    assert_eq!(net.asked(0, ask).unwrap_err().code(), "group/in_already");
+    net.invite(0, group, 4);
+    let Ok(Reply::Groups(views)) = net.asked(0, Ask::List) else {
+        panic!("it has a group")
+    };
+    let mut members: Vec<_> = [0, 1, 3, 4].map(|it| net.nodes[it].did).into();
+    members.sort_unstable();
+    let mut listed = views[0].members.clone();
+    listed.sort_unstable();
+    assert_eq!(listed, members);
+}
+
 /// What docs/protocol.md says of bounds is so.
 #[test]
 fn group_the_page_tells_every_bound_as_it_is() {
@@ -976,6 +1017,7 @@ fn group_the_page_tells_every_bound_as_it_is() {
         IN_HAND_MAX,
         LINES_MAX,
         WORDS_MAX,
+        WORDS_MAX_BYTES,
         STRAYS_MAX,
         SYNCS_MAX,
         POSTS_PER_ASK,

@@ -9,7 +9,7 @@ pub const BODY_MAX_BYTES: usize = 61_440;
 pub(super) const SAID_MAX_BYTES: usize = BODY_MAX_BYTES + 64;
 
 /// Nodes with which this one has sessions at once. The one that was heard of or spoken to longest ago
-/// gives way, and its sessions end.
+/// gives way, those that this node has said nothing to before the others, and its sessions end.
 pub const SESSION_PEERS_MAX: usize = 256;
 
 /// Sessions kept with one node: one that is new and not confirmed, the one in use, the one before it.

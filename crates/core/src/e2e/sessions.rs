@@ -460,6 +460,10 @@ impl Sessions {
         let newly = !std::mem::replace(&mut session.confirmed, true);
         session.accept = None;
         self.counters.received = self.counters.received.saturating_add(1);
+        if let Some(with) = self.peers.get_mut(&from) {
+            self.uses += 1;
+            with.used = self.uses;
+        }
         self.actions
             .push_back(SessionAction::Received { from, body });
         if newly {
@@ -518,7 +522,9 @@ impl Sessions {
     /// What there is with a node, which is used now.
     fn with(&mut self, peer: Did, now_ms: u64) -> &mut With {
         if !self.peers.contains_key(&peer) && self.peers.len() >= SESSION_PEERS_MAX {
-            let longest_ago = self.peers.iter().min_by_key(|(_, with)| with.used);
+            // Whom this node speaks to gives way last: strangers make room for each other.
+            let order = |with: &With| (with.is_spoken_to(), with.used);
+            let longest_ago = self.peers.iter().min_by_key(|(_, with)| order(with));
             if let Some((&gone, _)) = longest_ago {
                 let waiting = self.peers.remove(&gone).map(|it| it.waiting);
                 self.counters.given_way = self.counters.given_way.saturating_add(1);
@@ -591,6 +597,11 @@ impl With {
             let at = idle.map_or(self.sessions.len().saturating_sub(1), |at| at + 1);
             self.sessions.remove(at);
         }
+    }
+
+    /// Whether this node said something to it, or is about to.
+    fn is_spoken_to(&self) -> bool {
+        self.opening.is_some() || self.sessions.iter().any(|it| it.sent > 0)
     }
 
     fn is_rested(&self, now_ms: u64) -> bool {

@@ -411,6 +411,26 @@ fn law_nodes_with_sessions_are_bounded_and_the_one_used_longest_ago_gives_way() 
     assert!(node.take_back(9) && !node.take_back(9));
 }
 
+/// Accounts cost nothing: a flood of them takes no session from those that the node speaks to.
+#[test]
+fn law_strangers_give_way_before_those_that_are_spoken_to() {
+    let mut pair = Pair::new();
+    pair.send(0, b"x").unwrap();
+    pair.settle();
+    assert!(pair.nodes[0].is_established(did(2), 0));
+    for number in 0..2 * SESSION_PEERS_MAX {
+        let mut seed = [9; 32];
+        seed[..8].copy_from_slice(&number.to_be_bytes());
+        let peer = Account::ed25519(Zeroizing::new(seed)).unwrap();
+        let key = SealingKey::of_account(peer.key()).unwrap();
+        let unknown = Said::Data(SessionId([7; 16]), 0, &[0; 32]).to_body();
+        let heard = pair.nodes[0].handle_body(peer.did(), &key, &unknown, 0);
+        assert!(heard.is_err());
+    }
+    assert_eq!(pair.nodes[0].peers(), SESSION_PEERS_MAX);
+    assert!(pair.nodes[0].is_established(did(2), 0));
+}
+
 proptest! {
     #[test]
     fn prop_no_bytes_panic_or_are_taken(

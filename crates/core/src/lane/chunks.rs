@@ -2,8 +2,8 @@
 //!
 //! Chunks come verified, so a message's set is its origin's alone: nobody else adds to it. Law
 //! (bounded): sets and bytes are bounded for each link and for the node, a message by
-//! [`MESSAGE_MAX_BYTES`], a set in time by [`CHUNKS_IDLE_MS`] without a chunk and by the message's
-//! expiry; what is held of a whole message counts until its user lets it go. Law (once): a message
+//! [`MESSAGE_MAX_BYTES`], a set in time by [`CHUNKS_IDLE_MS`] without a chunk, by
+//! [`CHUNKS_PASSED_MS`] behind a later message of its lane, and by the message's expiry; what is held of a whole message counts until its user lets it go. Law (once): a message
 //! becomes whole once; its id is remembered in [`TOMBSTONES_MAX`] tombstones, and the replay window
 //! knows it for ever. Law (again): one that was whole and not admitted, for a reason that may pass, may
 //! come again. Expiry is judged first. Source: protocol decision 6 (chunks), seed 1.
@@ -33,6 +33,10 @@ pub const TOMBSTONES_MAX: usize = 1_024;
 
 /// A set that got no chunk for this long is given up.
 pub const CHUNKS_IDLE_MS: u64 = 30_000;
+
+/// A set that got no chunk for this long is given up where chunks of a later message of its origin and
+/// class came since over its link: a lane keeps its order, so the rest of it was taken back.
+pub const CHUNKS_PASSED_MS: u64 = 500;
 
 /// What a chunk costs beside its bytes.
 const CHUNK_COST_BYTES: u64 = 64;
@@ -324,17 +328,28 @@ impl<L: Copy + Ord> Chunks<L> {
         }
     }
 
-    /// Gives up what expired, and what got no chunk for [`CHUNKS_IDLE_MS`].
+    /// Gives up what expired, what got no chunk for [`CHUNKS_IDLE_MS`], and what a later message of its
+    /// lane has passed for [`CHUNKS_PASSED_MS`].
     pub fn give_up(&mut self, now: Now) {
-        let over = |set: &Set<L>| {
+        let mut over = Vec::new();
+        let mut later: Option<(&ChunksOf, &Set<L>)> = None;
+        // Of one origin and class they are in the order of their sequences.
+        for (of, set) in self.sets.iter().rev() {
             let idle_ms = now.steady_ms.saturating_sub(set.last_steady_ms);
-            now.wall_ms > set.expiry_ms || idle_ms >= CHUNKS_IDLE_MS
-        };
-        let over: Vec<_> = self
-            .sets
-            .iter()
-            .filter_map(|(&of, set)| over(set).then_some(of))
-            .collect();
+            let passed = later.is_some_and(|(later, its)| {
+                (later.origin, later.class, its.link) == (of.origin, of.class, set.link)
+                    && its.last_steady_ms > set.last_steady_ms
+            });
+            let bound_ms = if passed {
+                CHUNKS_PASSED_MS
+            } else {
+                CHUNKS_IDLE_MS
+            };
+            if now.wall_ms > set.expiry_ms || idle_ms >= bound_ms {
+                over.push(*of);
+            }
+            later = Some((of, set));
+        }
         for of in over {
             self.given_up = self.given_up.saturating_add(1);
             self.forget(of);

@@ -98,6 +98,12 @@ pub enum RingError {
     /// This node is in no ring.
     #[error("this node has joined no ring")]
     NotJoined,
+    /// It is this node that would be asked.
+    #[error("{did} is this node itself")]
+    ToItself {
+        /// This node.
+        did: Did,
+    },
     /// As many requests as may be have no answer yet.
     #[error("{REQUESTS_MAX} requests wait for their answers: wait for one of them")]
     TooManyRequests,
@@ -111,6 +117,7 @@ impl Coded for RingError {
             Self::NotSent { code, .. } => code,
             Self::Declined { .. } => "ring/declined",
             Self::NotJoined => "ring/not_joined",
+            Self::ToItself { .. } => "ring/to_itself",
             Self::TooManyRequests => "ring/too_many_requests",
         }
     }
@@ -121,7 +128,7 @@ impl Coded for RingError {
                 Fault::Unreachable
             }
             Self::Declined { .. } | Self::TooManyRequests => Fault::RefusedByBound,
-            Self::NotJoined => Fault::Usage,
+            Self::NotJoined | Self::ToItself { .. } => Fault::Usage,
         }
     }
 }

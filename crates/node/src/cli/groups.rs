@@ -19,6 +19,7 @@ use super::args::{Groups, Post};
 use super::ask;
 use super::output::{Done, Failure, Output};
 use super::refs::quoted;
+use super::shell_word;
 
 /// Bytes of the posts of one request.
 const REQUEST_BYTES: usize = 96 * 1024;
@@ -31,7 +32,7 @@ pub(super) fn groups(home: &Home, asked: Groups, output: &Output) -> Result<Done
             let made: GroupReport = call(home, Method::POST, "/v1/groups", &asked)?;
             output.answer(&made, |made| {
                 let overlane = &output.overlane;
-                let name = quoted(&made.name);
+                let name = shell_word(&made.name);
                 format!(
                     "{}\nnext:\n  {overlane} group invite {name} DID_KEY    put a member on its \
                      roster; prints a ticket\n  {overlane} group post {name} \"hello\"",

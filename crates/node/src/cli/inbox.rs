@@ -87,7 +87,7 @@ fn in_words(report: &InboxReport, overlane: &str) -> String {
         ));
     }
     lines.push(match report.holders.len() {
-        0 => "nobody holds mail for this node: it has no successor in the ring yet".to_owned(),
+        0 => no_holders(overlane),
         holders => format!("{holders} nodes hold mail for this one while it is away"),
     });
     for holder in &report.holders {
@@ -158,14 +158,21 @@ fn shown(message: &TakenMessage) -> String {
     format!("{} {}: {body}", message.origin, quoted(namespace))
 }
 
+/// Without a link nothing is known of what waits elsewhere.
+fn no_holders(overlane: &str) -> String {
+    format!(
+        "it is not known yet who holds mail for this node: it has no successor in the ring; once a peer is linked, \
+         it asks by itself: {overlane} peer add URL"
+    )
+}
+
 fn probe(home: &Home, output: &Output) -> Result<Done, Failure> {
     let report: ProbeReport = call(home, "/v1/inbox/probe", &())?;
     let all = report.holders.iter().all(|it| it.taken_ms.is_some());
     let well = all && !report.holders.is_empty();
     output.answer(&report, |report| {
         if report.holders.is_empty() {
-            return "nobody holds mail for this node: it has no successor in the ring yet"
-                .to_owned();
+            return no_holders(&output.overlane);
         }
         let lines: Vec<String> = report.holders.iter().map(probed).collect();
         lines.join("\n")
@@ -181,9 +188,15 @@ fn probed(holder: &ProbedReport) -> String {
     }
 }
 
-/// An instant as people read it.
+/// The last instant of the year 9999: what formats a time goes no further.
+const LAST_MS: u64 = 253_402_300_799_999;
+
+/// An instant as people read it; another node may have named any.
 pub(super) fn time(unix_ms: u64) -> String {
-    httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_millis(unix_ms))
+    match unix_ms {
+        ..=LAST_MS => httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_millis(unix_ms)),
+        _ => format!("{unix_ms} ms of Unix time"),
+    }
 }
 
 fn call<T: DeserializeOwned>(
@@ -196,4 +209,17 @@ fn call<T: DeserializeOwned>(
         let answer = client.call(Method::POST, path, asked).await;
         answer.map_err(|error| Failure::of_daemon(&error))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_instant_can_be_shown() {
+        assert_eq!(time(1_796_039_759_123), "Mon, 30 Nov 2026 11:55:59 GMT");
+        assert_eq!(time(LAST_MS), "Fri, 31 Dec 9999 23:59:59 GMT");
+        assert!(time(LAST_MS + 1).ends_with("of Unix time"));
+        assert_eq!(time(u64::MAX), format!("{} ms of Unix time", u64::MAX));
+    }
 }

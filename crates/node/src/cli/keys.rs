@@ -112,8 +112,9 @@ fn rotate(home: &Home, output: &Output) -> Result<Done, Failure> {
     })?;
     output.answer(&report, |report| {
         format!(
-            "signs with delegatee {} now, until {} ms of Unix time",
-            report.delegatee, report.ends_ms
+            "signs with delegatee {} now, until {}",
+            report.delegatee,
+            super::inbox::time(report.ends_ms)
         )
     })?;
     Ok(Done::Yes)

@@ -77,12 +77,12 @@ pub(super) fn as_json(receipt: &AdmissionReceipt) -> Value {
 pub(super) fn in_words(receipt: &AdmissionReceipt) -> String {
     let subject = receipt.subject();
     format!(
-        "{}: admitted ({}) as sequence {} of {}, durable at {} ms of Unix time, digest {}",
+        "{}: admitted ({}) as sequence {} of {}, durable at {}, digest {}",
         receipt.signer(),
         subject.entered.word(),
         subject.sequence,
         subject.stream,
-        subject.durable_ms,
+        super::inbox::time(subject.durable_ms),
         subject.digest
     )
 }

@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, IsTerminal, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -195,6 +196,8 @@ impl Partial {
         let failed = |cause| failed_on(&path, "write", &cause);
         let mut options = File::options();
         let file = options.read(true).write(true).create(true).truncate(false);
+        // Its name is known before: a link that somebody put there would lead to another file.
+        let file = file.custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed());
         let mut file = file.open(&path).map_err(failed)?;
         let mut hasher = blake3::Hasher::new();
         let size = io::copy(&mut Read::by_ref(&mut file).take(report.size), &mut hasher);
@@ -280,4 +283,29 @@ fn bar(whole: u64, already: u64) -> ProgressBar {
 fn failed_on(path: &Path, action: &str, cause: &io::Error) -> Failure {
     let message = format!("{action} {}: {cause}", path.display());
     Failure::new("share/io", Fault::Usage, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_whole_is_written_through_no_link() {
+        let folder = tempfile::tempdir().unwrap();
+        let other = folder.path().join("other");
+        fs::write(&other, b"somebody's").unwrap();
+        let report = FileReport {
+            name: "file".to_owned(),
+            size: 3,
+            hash: "0123456789abcdef0123".to_owned(),
+            path: None,
+        };
+        let goal = folder.path().join("file");
+        let part = folder.path().join("file.0123456789abcdef.part");
+        std::os::unix::fs::symlink(&other, &part).unwrap();
+        assert!(Partial::open(&goal, &report).is_err());
+        assert_eq!(fs::read(&other).unwrap(), b"somebody's");
+        fs::remove_file(&part).unwrap();
+        assert!(Partial::open(&goal, &report).is_ok());
+    }
 }

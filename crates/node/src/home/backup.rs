@@ -4,7 +4,8 @@
 //! a crash at that instant. Law (said): a copy is whole when its list of files is there, and is put back
 //! only if every file is as the list says. Law (nothing twice): what is put back signs no sequence again,
 //! since every stream goes on above everything that can have been signed before; and it admits nothing
-//! again, since it is not started before every proof from before has ended, and refuses mail of before.
+//! again, since it is not started before every proof from before has ended, and refuses mail of before. So
+//! no node is started in the copy itself.
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -188,14 +189,19 @@ pub enum BackupError {
         /// What is wrong with it.
         cause: String,
     },
+    /// It is a copy, and no home to start a node in.
+    #[error("{} is a copy of a home: started as it is, its node would sign sequences twice and admit messages twice", .0.display())]
+    IsCopy(PathBuf),
     /// The home was put back a short while ago.
     #[error(
         "this home was put back from a copy: what was admitted since the copy could be admitted once more \
-         until {until_ms} ms of Unix time"
+         for another {} minutes, until {until_ms} ms of Unix time", left_ms.div_ceil(60_000)
     )]
     NotRipe {
         /// Until when.
         until_ms: u64,
+        /// How long that is from now.
+        left_ms: u64,
     },
     /// The home.
     #[error(transparent)]
@@ -209,6 +215,7 @@ impl Coded for BackupError {
     fn code(&self) -> &'static str {
         match self {
             Self::There(_) => "backup/there",
+            Self::IsCopy(_) => "backup/is_copy",
             Self::NoPlace { .. } => "backup/no_place",
             Self::NotWhole { .. } => "backup/not_whole",
             Self::NotRipe { .. } => "backup/not_ripe",
@@ -219,7 +226,7 @@ impl Coded for BackupError {
 
     fn fault(&self) -> Fault {
         match self {
-            Self::There(_) | Self::NoPlace { .. } => Fault::Usage,
+            Self::There(_) | Self::IsCopy(_) | Self::NoPlace { .. } => Fault::Usage,
             Self::NotWhole { .. } => Fault::StoreFailedClosed,
             Self::NotRipe { .. } => Fault::RefusedByBound,
             Self::Home(error) => error.fault(),
@@ -340,14 +347,17 @@ pub fn restore(home: &Home, from: &Path) -> Result<Backup, BackupError> {
     Ok(backup)
 }
 
-/// Whether a home that was put back may be started.
+/// Whether a node may be started in a home: not in a copy, and not too soon in one that was put back.
 ///
 /// # Errors
-/// [`BackupError::NotRipe`]: not yet.
-pub fn check_ripe(home: &Home) -> Result<(), BackupError> {
+/// [`BackupError::IsCopy`]; [`BackupError::NotRipe`]: not yet.
+pub fn check_start(home: &Home) -> Result<(), BackupError> {
     #[derive(Deserialize)]
     struct Until {
         until_ms: u64,
+    }
+    if files::exists(&home.dir().join(LIST))? {
+        return Err(BackupError::IsCopy(home.dir().to_owned()));
     }
     let path = home.dir().join(RESTORED);
     if !files::exists(&path)? {
@@ -359,10 +369,24 @@ pub fn check_ripe(home: &Home) -> Result<(), BackupError> {
         path: path.clone(),
         cause: cause.to_string(),
     })?;
-    if wall_ms() <= until_ms {
-        return Err(BackupError::NotRipe { until_ms });
+    let now_ms = wall_ms();
+    if now_ms <= until_ms {
+        let left_ms = until_ms - now_ms;
+        return Err(BackupError::NotRipe { until_ms, left_ms });
     }
-    fs::remove_file(&path).map_err(HomeError::io("remove", &path))?;
+    Ok(())
+}
+
+/// The same, before a start: one that was put back long enough ago is as any other from here on.
+///
+/// # Errors
+/// As [`check_start`], and what the file system refuses.
+pub fn check_ripe(home: &Home) -> Result<(), BackupError> {
+    check_start(home)?;
+    let path = home.dir().join(RESTORED);
+    if files::exists(&path)? {
+        fs::remove_file(&path).map_err(HomeError::io("remove", &path))?;
+    }
     Ok(())
 }
 

@@ -34,6 +34,20 @@ pub enum HomeError {
         /// The process that holds it, as far as it wrote its number down.
         pid: Option<u32>,
     },
+    /// There is such a file, and no key is written over it.
+    #[error("{} is there already, and no key is written over it", path.display())]
+    KeyThere {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Others can change what is in the home.
+    #[error("{}: {cause}", path.display())]
+    FolderOpen {
+        /// The home.
+        path: PathBuf,
+        /// How.
+        cause: String,
+    },
     /// The key file can be read or written by others.
     #[error("{} has mode {mode:04o}: others on this machine may have read the key", path.display())]
     KeyMode {
@@ -197,6 +211,8 @@ impl Coded for HomeError {
             Self::NotInitialised { .. } => "home/not_initialised",
             Self::AlreadyInitialised { .. } => "home/already_initialised",
             Self::InUse { .. } => "home/in_use",
+            Self::KeyThere { .. } => "home/key_there",
+            Self::FolderOpen { .. } => "home/folder_open",
             Self::KeyMode { .. } => "home/key_mode",
             Self::KeyOwner { .. } => "home/key_owner",
             Self::KeyInvalid { .. } => "home/key_invalid",
@@ -223,6 +239,7 @@ impl Coded for HomeError {
             Self::Nowhere
             | Self::NotInitialised { .. }
             | Self::AlreadyInitialised { .. }
+            | Self::KeyThere { .. }
             | Self::ConfigMode { .. }
             | Self::Delegated { .. }
             | Self::OwnAccount { .. }
@@ -239,7 +256,8 @@ impl Coded for HomeError {
             Self::InUse { .. } | Self::Random { .. } => Fault::RefusedByBound,
             Self::Delegation(error) => error.fault(),
             // The key is durable state of this node's own that cannot be trusted or kept.
-            Self::KeyMode { .. }
+            Self::FolderOpen { .. }
+            | Self::KeyMode { .. }
             | Self::KeyOwner { .. }
             | Self::KeyInvalid { .. }
             | Self::Io { .. } => Fault::StoreFailedClosed,

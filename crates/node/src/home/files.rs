@@ -2,7 +2,7 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{ErrorKind, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use super::HomeError;
@@ -21,6 +21,34 @@ pub(super) fn private_dir(dir: &Path) -> Result<(), HomeError> {
         .mode(0o700)
         .create(dir)
         .map_err(HomeError::io("create the folder", dir))
+}
+
+/// Everybody's permission to write, beside that of the owner and its group.
+const OTHERS_WRITE: u32 = 0o002;
+
+/// Whether what is in a folder is its owner's alone to change: who may rename there puts other files under
+/// the names that are trusted.
+pub(super) fn check_folder(dir: &Path) -> Result<(), HomeError> {
+    let about = fs::metadata(dir).map_err(HomeError::io("look at", dir))?;
+    let open = |cause: String| HomeError::FolderOpen {
+        path: dir.to_owned(),
+        cause,
+    };
+    let user = rustix::process::geteuid().as_raw();
+    // Root changes what it likes in any case.
+    if about.uid() != user && about.uid() != 0 {
+        return Err(open(format!(
+            "the folder belongs to user {}, but this process runs as user {user}",
+            about.uid()
+        )));
+    }
+    if about.mode() & OTHERS_WRITE != 0 {
+        let mode = about.mode() & 0o7777;
+        return Err(open(format!(
+            "the folder has mode {mode:04o}: others on this machine can put other files there"
+        )));
+    }
+    Ok(())
 }
 
 /// Whether something is at `path`; only absence means no.

@@ -34,7 +34,7 @@ use overlane_core::identity::{Account, AccountKey};
 use overlane_core::store::StoreError;
 use overlane_storage_native::{LogsStore, RefsStore, StoreAdmin, StoreKind};
 
-pub use backup::{Backup, BackupError, Kept, Stillness, backup, check_ripe, restore};
+pub use backup::{Backup, BackupError, Kept, Stillness, backup, check_ripe, check_start, restore};
 pub use config::{
     ApiConfig, Config, KEYS, KeyConfig, KeySpec, Kind, LinksConfig, LogFilter, LogsConfig, Origin,
     Profile, Setting, Settings, Sources, config_page, key, peer_url,
@@ -277,15 +277,15 @@ impl Home {
     /// Writes a key pair to a file of its own, for its owner's eyes only; never over another.
     ///
     /// # Errors
-    /// [`HomeError::Io`]: also where there is such a file.
+    /// [`HomeError::KeyThere`] where there is such a file; [`HomeError::Io`].
     pub fn export_account(
         path: &Path,
         account: &Account,
         key_lock: &KeyLock,
     ) -> Result<(), HomeError> {
         if files::exists(path)? {
-            let there = std::io::Error::from(std::io::ErrorKind::AlreadyExists);
-            return Err(HomeError::io("write", path)(there));
+            let path = path.to_owned();
+            return Err(HomeError::KeyThere { path });
         }
         key::write(path, account, key_lock)
     }
@@ -388,12 +388,21 @@ impl Home {
     ///
     /// # Errors
     /// [`HomeError::InUse`] naming the process that holds it, [`HomeError::NotInitialised`] when
-    /// there is no such folder.
+    /// there is no such folder, and as [`check_folder`](Self::check_folder).
     pub fn lock(&self) -> Result<HomeLock, HomeError> {
         if !files::exists(&self.dir)? {
             return Err(self.not_initialised());
         }
+        self.check_folder()?;
         HomeLock::take(&self.lock_path(), &self.dir)
+    }
+
+    /// Checks that nobody else can put another store, configuration or socket into the home.
+    ///
+    /// # Errors
+    /// [`HomeError::FolderOpen`]
+    pub fn check_folder(&self) -> Result<(), HomeError> {
+        files::check_folder(&self.dir)
     }
 
     /// Edits the list if `url` is in it as `there` says; whether it did.

@@ -126,6 +126,7 @@ impl Supervisor {
                 self.note(&url, |status| {
                     status.state = PeerState::Linked;
                     status.dials = 0;
+                    status.last_error = None;
                 });
                 backoff.reset();
                 if up.wait_for(|links| !linked(links)).await.is_err() {
@@ -155,9 +156,8 @@ impl Supervisor {
             self.note(&url, |status| status.state = PeerState::Waiting);
             let pause = backoff.pause(super::random_u64());
             self.note_next(&url, Instant::now().checked_add(pause));
-            tokio::select! {
-                () = sleep(pause) => {}
-                () = left_alone(&mut up) => backoff.reset(),
+            if waited(pause, &mut up, did).await == Woken::Alone {
+                backoff.reset();
             }
             self.note_next(&url, None);
         }
@@ -178,6 +178,33 @@ impl Supervisor {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Entry>> {
         // A panic elsewhere cannot leave an entry half changed: each change is one call.
         self.peers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Why a peer is looked at again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Woken {
+    /// Its time has come.
+    Time,
+    /// The node has no link any more.
+    Alone,
+    /// It is linked: it dialled this node.
+    Linked,
+}
+
+/// Waits so long, or until something happens before.
+async fn waited(pause: Duration, up: &mut watch::Receiver<LinksUp>, did: Option<Did>) -> Woken {
+    let mut links = up.clone();
+    let linked = async {
+        let told = links.wait_for(|links| links.values().any(|peer| Some(*peer) == did));
+        if told.await.is_err() {
+            std::future::pending().await
+        }
+    };
+    tokio::select! {
+        () = sleep(pause) => Woken::Time,
+        () = left_alone(up) => Woken::Alone,
+        () = linked => Woken::Linked,
     }
 }
 
@@ -221,5 +248,25 @@ mod tests {
         assert_eq!(poll(), Poll::Pending, "it has one");
         change(&LinksUp::clear);
         assert_eq!(poll(), Poll::Ready(()));
+    }
+
+    #[tokio::test]
+    async fn who_was_dialled_by_the_peer_it_waits_for_sees_that_at_once() {
+        let (tell, mut up) = watch::channel(LinksUp::new());
+        let peer = Did([7; 20]);
+        let pause = Duration::from_secs(300);
+        let later = tokio::spawn(async move { waited(pause, &mut up, Some(peer)).await });
+        tokio::task::yield_now().await;
+        tell.send_modify(|links| {
+            links.insert(LinkId(1), Did([8; 20]));
+        });
+        tokio::task::yield_now().await;
+        assert!(!later.is_finished(), "that was another one");
+        tell.send_modify(|links| {
+            links.insert(LinkId(2), peer);
+        });
+        assert_eq!(later.await.unwrap(), Woken::Linked);
+        let mut up = tell.subscribe();
+        assert_eq!(waited(Duration::ZERO, &mut up, None).await, Woken::Time);
     }
 }

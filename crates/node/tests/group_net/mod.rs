@@ -169,6 +169,18 @@ impl Net {
         }
     }
 
+    /// What is durable at a node now.
+    pub(crate) fn copied(&mut self, node: usize) -> MemoryLogs {
+        self.groups(node).logs().store().clone()
+    }
+
+    /// The node is put back from a copy of what was durable.
+    pub(crate) fn put_back(&mut self, node: usize, copy: MemoryLogs) {
+        self.crash(node);
+        self.nodes[node].store = Some(copy);
+        self.start(node);
+    }
+
     pub(crate) fn link(&mut self, one: usize, other: usize) {
         self.links.insert((one.min(other), one.max(other)));
         let now = self.now();

@@ -317,3 +317,20 @@ fn a_link_more_than_there_are_connection_slots_is_closed_and_counted() {
     assert_eq!(peer.counters().links_without_slot, 1);
     assert_eq!(peer.links().count() as u64, slots);
 }
+
+/// What a node says to itself is no progress at whoever carries it, and would cost it its links.
+#[test]
+fn a_node_that_asks_itself_is_told_so_and_keeps_its_links() {
+    let mut mesh = ring_of(3, 23);
+    settled(&mut mesh, 5 * MINUTE_MS, "three");
+    let own = mesh.nodes[0].did;
+    for ask in [Ask::Ping(own), Ask::Way(own), Ask::Offer(own, vec![1])] {
+        let id = mesh.ask(0, ask);
+        mesh.run_for(REQUEST_MS);
+        assert_eq!(code(answer(&mesh, 0, id)), Some("ring/to_itself"));
+    }
+    for other in 1..3 {
+        assert!(mesh.linked(0, other));
+        assert!(!mesh.refusals(other).contains_key("route/no_progress"));
+    }
+}

@@ -40,6 +40,14 @@ pub const OUTCOME_LIFE_MS: u64 = MAIL_LIFE_MAX_MS;
 /// Mails that the owner has fetched and not taken; what more a holder gives is refused.
 pub const IN_HAND_MAX: usize = 2_048;
 
+/// Of them, so many at most when a node gives some that the ring does not name a holder: what it makes up
+/// leaves room for what the others hold.
+pub const IN_HAND_OTHERS_MAX: usize = 512;
+
+/// Mails that can be admitted no more and are remembered, so that they are not fetched again; the one that
+/// was noted first is forgotten.
+pub const LOST_KEPT: usize = 256;
+
 /// How long the owner waits for a holder that says nothing more, in milliseconds.
 pub const DRAIN_IDLE_MS: u64 = 15_000;
 
@@ -68,4 +76,6 @@ pub(super) const fn retention(mails: u64) -> Retention {
 
 const _: () = assert!(INBOX_MAILS as usize == CUSTODY_CAPACITY);
 const _: () = assert!(INBOX_MAILS <= INBOX_MAILS_MAX && (INBOX_MAILS_MAX as usize) < IN_HAND_MAX);
+const _: () =
+    assert!(INBOX_MAILS as usize <= IN_HAND_OTHERS_MAX && IN_HAND_OTHERS_MAX < IN_HAND_MAX);
 const _: () = assert!(SLOT_BYTES >= INBOX_BYTES && SLOT_BYTES <= ALL_BYTES);

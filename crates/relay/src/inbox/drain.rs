@@ -5,7 +5,10 @@
 //! told here by who did it; nothing goes on by itself, and no holder's silence is a step. What was taken is
 //! remembered, so that a holder that was away, and comes back with it, is told to let go of it too.
 
-use super::bounds::{DRAIN_IDLE_MS, IN_HAND_MAX, INBOX_MAILS, REMOVING_MAX, TAKEN_KEPT};
+use super::bounds::{
+    DRAIN_IDLE_MS, IN_HAND_MAX, IN_HAND_OTHERS_MAX, INBOX_MAILS, LOST_KEPT, REMOVING_MAX,
+    TAKEN_KEPT,
+};
 use super::frame::Frame;
 use crate::log::{EnvelopeId, LogId, Space, Transmit, Turn, mail_id};
 use overlane_core::identity::{Life, Signer, VerifyContext};
@@ -45,6 +48,8 @@ pub struct Drain {
     log: LogId,
     /// Fetched and not answered, or in custody and not taken.
     in_hand: BTreeSet<EnvelopeId>,
+    /// Of no use to anybody, the one noted first at the front.
+    lost: VecDeque<EnvelopeId>,
     /// Taken, and by whom of the holders that is not heard yet.
     removing: BTreeMap<TransactionDigest, BTreeSet<Did>>,
     /// Taken, in that order.
@@ -65,6 +70,7 @@ impl Drain {
             own,
             log: LogId::inbox(&own),
             in_hand: BTreeSet::new(),
+            lost: VecDeque::new(),
             removing: BTreeMap::new(),
             taken: BTreeSet::new(),
             taken_order: VecDeque::new(),
@@ -101,7 +107,8 @@ impl Drain {
             return;
         }
         let removing = self.removing.keys().map(|it| mail_id(*it));
-        let known = self.in_hand.iter().copied().chain(removing);
+        let known = self.in_hand.iter().chain(&self.lost).copied();
+        let known = known.chain(removing);
         let mut set: ItemSet = known.map(item).collect();
         let limits = Limits::default().push_ids(usize::try_from(INBOX_MAILS).unwrap_or(64));
         let patience = Patience {
@@ -164,6 +171,20 @@ impl Drain {
     /// A fetched mail is not in custody: it was refused there, and waits at its holders.
     pub fn handle_not_kept(&mut self, digest: TransactionDigest) {
         self.in_hand.remove(&mail_id(digest));
+    }
+
+    /// A fetched mail can be admitted no more: it holds no place here, and is not fetched again while it is
+    /// remembered ([`LOST_KEPT`]).
+    pub fn handle_lost(&mut self, digest: TransactionDigest) {
+        let id = mail_id(digest);
+        self.in_hand.remove(&id);
+        if self.lost.contains(&id) {
+            return;
+        }
+        if self.lost.len() >= LOST_KEPT {
+            self.lost.pop_front();
+        }
+        self.lost.push_back(id);
     }
 
     /// A mail was taken by its application, durably, or had been before: its holders are told to let
@@ -258,7 +279,11 @@ impl Drain {
     }
 
     fn handle_push(&mut self, from: Did, envelope: &[u8], now_ms: u64) {
-        if self.in_hand.len() >= IN_HAND_MAX {
+        let most = match self.holders.contains(&from) {
+            true => IN_HAND_MAX,
+            false => IN_HAND_OTHERS_MAX,
+        };
+        if self.in_hand.len() >= most {
             if let Some((initiator, _)) = self.exchanges.get_mut(&from) {
                 let id = super::rules::claimed_name(envelope);
                 initiator.handle_push_refused(id, "inbox/in_hand_full".into());
@@ -277,7 +302,7 @@ impl Drain {
                 let digest = mail.digest();
                 if self.taken.contains(&digest) || self.removing.contains_key(&digest) {
                     self.let_go_too(from, digest);
-                } else if self.in_hand.insert(id) {
+                } else if !self.lost.contains(&id) && self.in_hand.insert(id) {
                     self.events.push_back(DrainEvent::Fetched(Box::new(mail)));
                 }
             }
@@ -352,5 +377,64 @@ fn item(id: EnvelopeId) -> Item {
     Item {
         seq: crate::log::shared_place(&id),
         id,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use overlane_core::NetworkId;
+
+    const OWN: Did = Did([1; 20]);
+
+    fn drain() -> Drain {
+        let context = VerifyContext {
+            network: NetworkId(7),
+            now_ms: 1,
+        };
+        Drain::new(OWN, context)
+    }
+
+    fn digest(number: usize) -> TransactionDigest {
+        let mut digest = [0; 32];
+        digest[..8].copy_from_slice(&number.to_be_bytes());
+        TransactionDigest(digest)
+    }
+
+    #[test]
+    fn law_what_can_be_admitted_no_more_takes_no_place_and_is_remembered_to_its_bound() {
+        let mut drain = drain();
+        for number in 0..IN_HAND_MAX {
+            drain.in_hand.insert(mail_id(digest(number)));
+        }
+        for number in 0..IN_HAND_MAX {
+            drain.handle_lost(digest(number));
+            drain.handle_lost(digest(number));
+        }
+        assert_eq!(drain.waiting(), (0, 0));
+        assert_eq!(drain.lost.len(), LOST_KEPT);
+        assert_eq!(drain.lost.back(), Some(&mail_id(digest(IN_HAND_MAX - 1))));
+    }
+
+    #[test]
+    fn law_who_holds_nothing_by_the_ring_leaves_room_for_those_who_do() {
+        let (holder, other) = (Did([2; 20]), Did([3; 20]));
+        let mut drain = drain();
+        drain.set_holders([holder]);
+        for from in [holder, other] {
+            drain.start(from, 1);
+        }
+        // What is no mail is looked at where there is room for one, and refused.
+        let looks = |drain: &mut Drain, from| {
+            drain.handle_push(from, b"no mail", 1);
+            let refused = |it: &DrainEvent| matches!(it, DrainEvent::Refused { .. });
+            std::iter::from_fn(|| drain.poll_event()).any(|it| refused(&it))
+        };
+        for number in 0..IN_HAND_MAX {
+            assert_eq!(looks(&mut drain, other), number < IN_HAND_OTHERS_MAX);
+            assert!(looks(&mut drain, holder));
+            drain.in_hand.insert(mail_id(digest(number)));
+        }
+        assert!(!looks(&mut drain, holder));
     }
 }

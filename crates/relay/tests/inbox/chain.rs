@@ -250,3 +250,17 @@ fn mail_that_was_taken_is_remembered_within_a_bound() {
     assert_eq!(drain.remember_taken(digest(0)), None, "it is there");
     assert_eq!(drain.handle_taken(digest(TAKEN_KEPT)), Some(digest(0)));
 }
+
+#[test]
+fn mail_that_can_be_admitted_no_more_takes_no_place_and_is_not_fetched_again() {
+    let mut world = World::of(&[1, 2, 3]);
+    world.deposit(1, mail(20, 1, T0_MS), 20);
+    world.reconcile(&[1, 2, 3]);
+    let fetched = world.drain_from(&[1]);
+    assert_eq!((fetched.len(), world.drain.waiting()), (1, (1, 0)));
+    world.drain.handle_lost(fetched[0]);
+    assert_eq!(world.drain.waiting(), (0, 0));
+    assert!(world.drain_from(&[1, 2, 3]).is_empty());
+    // The holders keep it to its end: nobody signed that it was taken.
+    assert_eq!(world.held(1).len(), 1);
+}

@@ -115,7 +115,11 @@ fn peers(status: &StatusReport, output: &Output) -> Vec<Step> {
                 peer.state, cause.message, cause.error
             )
         });
-        let next = cause.and_then(|cause| to_do(&cause.error, &output.overlane));
+        let next = cause.and_then(|cause| {
+            // What the other side refused, it said by a code of its own.
+            let theirs = code_in(&cause.message).and_then(|code| to_do(code, &output.overlane));
+            theirs.or_else(|| to_do(&cause.error, &output.overlane))
+        });
         Step::good("peers", format!("ask for {}", peer.url), found).but(
             Finding::Warning,
             "it is not linked; it is dialled again by itself",
@@ -123,6 +127,12 @@ fn peers(status: &StatusReport, output: &Output) -> Vec<Step> {
         )
     })
     .collect()
+}
+
+/// The code in parentheses that a message ends with.
+fn code_in(message: &str) -> Option<&str> {
+    let (_, code) = message.strip_suffix(')')?.rsplit_once('(')?;
+    code.contains('/').then_some(code)
 }
 
 fn neighbours(status: &StatusReport, output: &Output) -> Step {
@@ -189,5 +199,26 @@ fn refusals(status: &StatusReport, output: &Output) -> Step {
     Step {
         next: Some(format!("{} explain {code}", output.overlane)),
         ..step
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::explain::to_do;
+    use super::code_in;
+
+    #[test]
+    fn what_the_other_side_said_by_a_code_is_looked_up() {
+        let said = "http://a:1 refused the offer: expired at 1, before 2 (signal/expired)";
+        assert_eq!(code_in(said), Some("signal/expired"));
+        assert!(to_do("signal/expired", "overlane").is_some_and(|it| it.contains("date -u")));
+        for none in [
+            "",
+            "it (maybe)",
+            "refused (signal/expired) today",
+            "(os error 111)",
+        ] {
+            assert_eq!(code_in(none), None, "{none}");
+        }
     }
 }

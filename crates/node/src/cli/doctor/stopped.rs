@@ -4,7 +4,7 @@ use std::net::{TcpListener, TcpStream, ToSocketAddrs};
 use std::time::{Duration, SystemTime};
 
 use overlane_core::replay::restored;
-use overlane_node::home::{Config, Home, Sources};
+use overlane_node::home::{Config, Home, Sources, check_start};
 use overlane_storage_native::kind_of;
 use overlane_storage_native::vfs::RealVfs;
 
@@ -18,27 +18,38 @@ const DIAL_WITHIN: Duration = Duration::from_secs(2);
 /// Less than this free is warned of: a snapshot is written beside the one before it.
 const FREE_WANTED_BYTES: u64 = 256 * 1024 * 1024;
 
+/// Less than this free is too little: a first start makes its stores.
+const FREE_NEEDED_BYTES: u64 = 4 * 1024 * 1024;
+
 /// A clock behind the newest file of the home by more than this was set back.
 const SET_BACK: Duration = Duration::from_secs(60);
 
-/// Key, configuration, disk and clock.
+/// Key, configuration, folder, disk and clock.
 pub(super) fn of_files(home: &Home, output: &Output) -> Vec<Step> {
     let mut steps = vec![key(home, output)];
     if steps.iter().any(|step| step.finding == Finding::Bad) {
         return steps;
     }
     steps.push(configuration(home, output));
+    steps.push(folder(home, output));
     steps.push(disk(home));
     steps.push(clock(home));
     steps
 }
 
-/// Store, port and peers: what a daemon holds or asks for itself while it runs.
+/// Whether the node may start, store, port and peers: what a daemon holds or asks for itself while it runs.
 pub(super) fn of_start(home: &Home, output: &Output) -> Vec<Step> {
     let Ok(config) = home.settings(&Sources::of_process()).map(|it| it.config) else {
         return Vec::new();
     };
-    let mut steps = vec![store(home, output), listen(&config, output)];
+    let mut steps = Vec::new();
+    if let Err(error) = check_start(home) {
+        let meaning = "the daemon would not start";
+        let tried = "see whether this home may be started";
+        let failure = Failure::from(error);
+        steps.push(Step::failed("start", tried, &failure, meaning, output));
+    }
+    steps.extend([store(home, output), listen(&config, output)]);
     steps.extend(peers(&config, output));
     steps
 }
@@ -76,6 +87,28 @@ fn configuration(home: &Home, output: &Output) -> Step {
     }
 }
 
+/// Whether the node may write there, and nobody else.
+fn folder(home: &Home, output: &Output) -> Step {
+    let tried = format!("look at the folder {}", home.dir().display());
+    if let Err(error) = home.check_folder() {
+        let meaning = "the daemon would not start";
+        return Step::failed("folder", tried, &Failure::from(error), meaning, output);
+    }
+    let writes = rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK;
+    match rustix::fs::access(home.dir(), writes) {
+        Ok(()) => Step::good("folder", tried, "this user may write there"),
+        Err(cause) => {
+            let meaning = "nothing can be kept: the daemon would not start";
+            let next = "see its permissions, and whether its disk is mounted read-only";
+            Step::good("folder", tried, cause.to_string()).but(
+                Finding::Bad,
+                meaning,
+                next.to_owned(),
+            )
+        }
+    }
+}
+
 fn disk(home: &Home) -> Step {
     let tried = format!("look at the disk of {}", home.dir().display());
     let free =
@@ -86,14 +119,24 @@ fn disk(home: &Home) -> Step {
             "it is not known how much room there is",
             None,
         ),
-        Ok(free) => {
-            let step = Step::good("disk", tried, format!("{} MiB free", free / (1024 * 1024)));
-            if free >= FREE_WANTED_BYTES {
-                return step;
-            }
-            let meaning = "a full disk stops every send and every admission, and loses nothing";
-            step.but(Finding::Warning, meaning, "make room on it".to_owned())
+        Ok(free) => room(tried, free),
+    }
+}
+
+fn room(tried: String, free: u64) -> Step {
+    let step = Step::good("disk", tried, format!("{} MiB free", free / (1024 * 1024)));
+    let next = "make room on it".to_owned();
+    match free {
+        ..FREE_NEEDED_BYTES => {
+            let meaning =
+                "nothing is sent or admitted, and a daemon that is stopped does not start";
+            step.but(Finding::Bad, meaning, next)
         }
+        FREE_NEEDED_BYTES..FREE_WANTED_BYTES => {
+            let meaning = "a full disk stops every send and every admission, and loses nothing";
+            step.but(Finding::Warning, meaning, next)
+        }
+        _ => step,
     }
 }
 
@@ -210,5 +253,19 @@ fn peer(url: &str, output: &Output) -> Step {
             );
             Step::good("peers", tried, cause.to_string()).but(Finding::Warning, meaning, next)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_disk_without_room_for_a_start_is_bad_and_one_with_little_is_warned_of() {
+        let finding = |free| room(String::new(), free).finding;
+        assert_eq!(finding(0), Finding::Bad);
+        assert_eq!(finding(FREE_NEEDED_BYTES - 1), Finding::Bad);
+        assert_eq!(finding(FREE_NEEDED_BYTES), Finding::Warning);
+        assert_eq!(finding(FREE_WANTED_BYTES), Finding::Good);
     }
 }

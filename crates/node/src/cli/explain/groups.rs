@@ -58,6 +58,11 @@ pub(super) const ENTRIES: &[Entry] = &[
         "`{overlane} group list` shows it",
     ),
     entry(
+        "group/member_key_unknown",
+        "This owner was put back from a copy, and does not know the key of a member that it took in since.",
+        "invite that member again by its did:key, or remove it: `{overlane} group list --json` shows all",
+    ),
+    entry(
         "group/name_taken",
         "Another group has this name here.",
         "join it under another: --name NAME",

@@ -316,12 +316,12 @@ pub(super) const ENTRIES: &[Entry] = &[
     entry(
         "signal/expired",
         "The offer's or answer's life is over.",
-        "the other node makes a new one by itself; see both clocks",
+        "the other node makes a new one by itself; where it goes on, compare the clocks of both machines: date -u",
     ),
     entry(
         "signal/from_the_future",
         "The offer or answer was issued later than this clock says it is.",
-        "see both clocks: they may differ by three seconds",
+        "compare the clocks of both machines: date -u; they may differ by three seconds",
     ),
     entry(
         "signal/guard_full",

@@ -105,6 +105,11 @@ pub(super) const ENTRIES: &[Entry] = &[
         "end the other `{overlane} watch` first",
     ),
     entry(
+        "backup/is_copy",
+        "The folder is a copy of a home that `backup` made, and no node is started in it.",
+        "put it back into another folder: `{overlane} restore COPY` with --home NEW-FOLDER",
+    ),
+    entry(
         "backup/no_place",
         "No folder can be made where the copy is to go.",
         "name a folder that is not there yet, in one that you may write to",
@@ -292,6 +297,11 @@ pub(super) const ENTRIES: &[Entry] = &[
         "do this where the account's key is",
     ),
     entry(
+        "home/folder_open",
+        "The home's folder is another user's, or everybody may write into it: they could put another store or socket there.",
+        "if nobody else has been there: chmod 700 on that folder, as the user that owns it; else name another with --home",
+    ),
+    entry(
         "home/in_use",
         "Another process has this home: one daemon at a time does.",
         "stop that process first, or name another folder with --home",
@@ -321,6 +331,11 @@ pub(super) const ENTRIES: &[Entry] = &[
         "home/key_owner",
         "The key file belongs to another user.",
         "run as the user that owns it, or give the file back to yourself with chown",
+    ),
+    entry(
+        "home/key_there",
+        "There is a file where the key is to be written, and no key is written over it.",
+        "name a file that is not there yet",
     ),
     entry(
         "home/key_weak_lock",

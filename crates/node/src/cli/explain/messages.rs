@@ -116,7 +116,7 @@ pub(super) const ENTRIES: &[Entry] = &[
     entry(
         "delegation/from_the_future",
         "The delegation was issued later than this clock says it is.",
-        "see both clocks: they may differ by three seconds",
+        "compare the clocks of both machines: date -u; they may differ by three seconds",
     ),
     entry(
         "delegation/life_too_long",
@@ -198,7 +198,7 @@ pub(super) const ENTRIES: &[Entry] = &[
     entry(
         "payload/from_the_future",
         "The proof was issued later than this clock says it is.",
-        "see both clocks: they may differ by three seconds",
+        "compare the clocks of both machines: date -u; they may differ by three seconds",
     ),
     entry(
         "payload/life_too_long",

@@ -49,6 +49,11 @@ pub(super) const ENTRIES: &[Entry] = &[
         "messages go through other nodes meanwhile",
     ),
     entry(
+        "ring/to_itself",
+        "The node that was to be asked is this one.",
+        "give another node's Did: `{overlane} id` shows it there",
+    ),
+    entry(
         "ring/too_many_requests",
         "As many requests of this node wait for their answers as may.",
         "wait for one of them",

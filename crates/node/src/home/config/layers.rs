@@ -342,7 +342,11 @@ impl Reader<'_> {
 
 /// What is said of a key that there is not.
 pub(super) fn unknown(name: &str) -> String {
-    let meant = nearest(name).map(|meant| format!("; did you mean \"{meant}\"?"));
+    let tables = KEYS
+        .iter()
+        .filter_map(|spec| Some(spec.name.split_once('.')?.0));
+    let meant = nearest(name).or_else(|| super::keys::nearest_of(name, tables));
+    let meant = meant.map(|meant| format!("; did you mean \"{meant}\"?"));
     let meant = meant.unwrap_or_else(|| "; `overlane config explain` shows all".to_owned());
     format!("there is no key \"{name}\"{meant}")
 }

@@ -191,15 +191,37 @@ fn written(path: &Path) -> Result<Written, HomeError> {
     let read = || -> io::Result<Written> {
         let mut file = File::open(path)?;
         let mode = file.metadata()?.mode() & 0o7777;
-        let mut text = String::new();
-        file.read_to_string(&mut text)?;
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes)?;
+        let text = String::from_utf8(bytes).map_err(|error| {
+            let before = error.utf8_error().valid_up_to();
+            let before = error.as_bytes().get(..before).unwrap_or_default();
+            let line = 1 + before.iter().filter(|byte| **byte == b'\n').count();
+            io::Error::new(ErrorKind::InvalidData, NotText { line })
+        })?;
         Ok(Written { text, mode })
+    };
+    let not_text = |error: &io::Error| {
+        let cause = error.get_ref()?.downcast_ref::<NotText>()?;
+        Some(HomeError::Config {
+            path: path.to_owned(),
+            line: cause.line,
+            cause: cause.to_string(),
+        })
     };
     match read() {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(Written {
             text: String::new(),
             mode: PRIVATE,
         }),
-        other => other.map_err(HomeError::io("read", path)),
+        Err(error) => Err(not_text(&error).unwrap_or_else(|| HomeError::io("read", path)(error))),
+        Ok(written) => Ok(written),
     }
+}
+
+/// A file that is no text.
+#[derive(Debug, thiserror::Error)]
+#[error("this is no text in UTF-8")]
+struct NotText {
+    line: usize,
 }

@@ -117,7 +117,8 @@ impl<S: LogStore> Groups<S> {
         hosts: bool,
         now: Now,
     ) -> Result<GroupTicket, GroupsError> {
-        let mut draft = self.next_draft(group)?;
+        self.note_member(group, account, member);
+        let mut draft = self.next_draft(group, Some(account))?;
         let is_in = draft.members.contains_key(&account);
         let is_host = draft.hosts.contains(&account);
         if (is_in || member.is_none()) && (is_host || !hosts) {
@@ -131,6 +132,18 @@ impl<S: LogStore> Groups<S> {
         }
         self.sign_roster(group, draft, now)?;
         self.ticket(group)
+    }
+
+    /// Keeps the key of one that is on the roster, where it is not known here.
+    fn note_member(&mut self, group: GroupId, account: Did, key: Option<SealingKey>) {
+        let log = LogId::group(group);
+        let own = self.did;
+        let owned = self.groups.get_mut(&log).filter(|it| it.row.owner == own);
+        let listed = owned.filter(|it| it.has(&account) && !it.members.contains_key(&account));
+        if let (Some(group), Some(key)) = (listed, key) {
+            group.members.insert(account, key);
+            self.keep_group(log);
+        }
     }
 
     fn ticket(&self, group: GroupId) -> Result<GroupTicket, GroupsError> {

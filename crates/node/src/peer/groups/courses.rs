@@ -347,8 +347,7 @@ impl<S: LogStore> Groups<S> {
     /// Nothing comes through to a node: what is under way with it ends.
     pub(super) fn lost(&mut self, node: Did, code: &str, now: Now) {
         if let Some(line) = self.lines.get_mut(&node) {
-            line.words.clear();
-            line.frame = None;
+            line.clear();
         }
         self.logs.handle_disconnected(&node);
         let greeting = |it: &super::book::Group| {

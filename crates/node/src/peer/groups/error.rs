@@ -71,6 +71,12 @@ pub enum GroupsError {
         /// Who.
         account: Did,
     },
+    /// The group's next key cannot be sealed to a member.
+    #[error("the key of {account}, a member, is not known here: invite it again by its did:key")]
+    MemberKeyUnknown {
+        /// Who.
+        account: Did,
+    },
     /// It is not in the group.
     #[error("{account} is not in the group")]
     NotIn {
@@ -149,6 +155,7 @@ impl Coded for GroupsError {
             Self::NoRoster => "group/no_roster",
             Self::NoSealingKey => "group/no_sealing_key",
             Self::InAlready { .. } => "group/in_already",
+            Self::MemberKeyUnknown { .. } => "group/member_key_unknown",
             Self::NotIn { .. } => "group/not_in",
             Self::OwnerStays { .. } => "group/owner_stays",
             Self::TooManyPosts { .. } => "group/too_many_posts",

@@ -7,12 +7,13 @@ use overlane_core::transaction::Data;
 use overlane_relay::log::{LogId, LogStore};
 
 use super::wire::{FRAME_HEAD_BYTES, FRAMES_BYTES, FRAMES_PER_MESSAGE, FrameBytes, Said};
-use super::{Effect, Groups, IN_HAND_MAX, LINES_MAX, STRAYS_MAX, WORDS_MAX};
+use super::{Effect, Groups, IN_HAND_MAX, LINES_MAX, STRAYS_MAX, WORDS_MAX, WORDS_MAX_BYTES};
 
 /// What waits to be said to one node.
 #[derive(Debug, Default)]
 pub(super) struct Line {
-    pub(super) words: VecDeque<Data>,
+    words: VecDeque<Data>,
+    words_bytes: usize,
     /// The first frame of the next message: it found no room in the last.
     pub(super) frame: Option<Vec<u8>>,
     /// Messages on their way to its lane.
@@ -28,7 +29,8 @@ impl<S: LogStore> Groups<S> {
         }
         let line = self.lines.entry(to).or_default();
         match said.to_data() {
-            Ok(data) if line.words.len() < WORDS_MAX => {
+            Ok(data) if line.has_room(&data) => {
+                line.words_bytes += data.as_bytes().len();
                 line.words.push_back(data);
                 true
             }
@@ -86,6 +88,7 @@ impl<S: LogStore> Groups<S> {
             return None;
         }
         if let Some(word) = line.words.pop_front() {
+            line.words_bytes = line.words_bytes.saturating_sub(word.as_bytes().len());
             return Some(word);
         }
         let mut frames: Vec<Vec<u8>> = Vec::new();
@@ -124,7 +127,84 @@ impl<S: LogStore> Groups<S> {
 }
 
 impl Line {
+    fn has_room(&self, word: &Data) -> bool {
+        let bytes = self.words_bytes.saturating_add(word.as_bytes().len());
+        self.words.len() < WORDS_MAX && bytes <= WORDS_MAX_BYTES
+    }
+
+    /// Lets go of all that waits.
+    pub(super) fn clear(&mut self) {
+        self.words.clear();
+        self.words_bytes = 0;
+        self.frame = None;
+    }
+
     fn has_something(&self) -> bool {
         self.frame.is_some() || !self.words.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use overlane_core::NetworkId;
+    use overlane_core::identity::{
+        Account, DELEGATION_TTL_DEFAULT_MS, Delegatee, Delegation, Life, Signer, VerifyContext,
+    };
+    use overlane_relay::log::testkit::MemoryLogs;
+    use zeroize::Zeroizing;
+
+    use super::super::Own;
+    use super::*;
+    use crate::peer::Now;
+
+    const NOW: Now = Now {
+        wall_ms: 1_900_000_000_000,
+        steady_ms: 0,
+    };
+
+    fn groups() -> Groups<MemoryLogs> {
+        let account = Account::ed25519(Zeroizing::new([1; 32])).unwrap();
+        let (network, now_ms) = (NetworkId(7), NOW.wall_ms);
+        let life = Life {
+            issued_ms: now_ms,
+            ttl_ms: DELEGATION_TTL_DEFAULT_MS,
+        };
+        let delegatee = Delegatee::from_seed(Zeroizing::new([2; 32]));
+        let delegation = Delegation::issue(&account, &delegatee, network, life).unwrap();
+        let delegation = delegation.verify(&VerifyContext { network, now_ms });
+        let signer = Signer::new(delegatee, delegation.unwrap()).unwrap();
+        let own = Own {
+            signer: Arc::new(signer),
+            secret: None,
+            seed: Zeroizing::new([3; 32]),
+        };
+        Groups::open(MemoryLogs::default(), own, NOW).unwrap()
+    }
+
+    /// A member that asks for a large roster again and again, and takes none.
+    #[test]
+    fn law_what_waits_for_one_node_is_bounded_in_bytes() {
+        let mut groups = groups();
+        let to = Did([7; 20]);
+        let roster = vec![0; 50_000];
+        let most = WORDS_MAX_BYTES / roster.len();
+        for number in 0..WORDS_MAX {
+            let said = groups.say(to, &Said::Roster(&roster));
+            assert_eq!(said, number < most, "{number}");
+        }
+        assert!(
+            groups.say(to, &Said::News(LogId([0; 32]))),
+            "a short one fits"
+        );
+        assert_eq!(groups.counters.not_said, (WORDS_MAX - most) as u64);
+        // What left, and what was given up, makes room.
+        groups.pump();
+        assert!(groups.say(to, &Said::Roster(&roster)));
+        groups.lost(to, "link/closed", NOW);
+        for _ in 0..most {
+            assert!(groups.say(to, &Said::Roster(&roster)));
+        }
     }
 }

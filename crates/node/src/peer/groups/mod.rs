@@ -88,6 +88,9 @@ pub const LINES_MAX: usize = 1_024;
 /// Words that wait to be said to one node, frames of logs not counted.
 pub const WORDS_MAX: usize = 256;
 
+/// Bytes of them.
+pub const WORDS_MAX_BYTES: usize = 256 * 1024;
+
 /// Answers on their way to nodes that are on no roster here; more are not given.
 pub const STRAYS_MAX: usize = 16;
 
@@ -110,6 +113,7 @@ pub const FOLLOW_MS: u64 = 5 * 60_000;
 /// How often what is too old is let go of, in milliseconds.
 pub const MAINTAIN_MS: u64 = 60_000;
 
+const _: () = assert!(WORDS_MAX_BYTES > overlane_core::wire::bounds::DATA_MAX_BYTES);
 const _: () = assert!(SYNCS_MAX < overlane_relay::log::bounds::EXCHANGES_MAX);
 const _: () = assert!(POSTS_WAITING_MAX < overlane_relay::log::bounds::OWED_MAX);
 const _: () = assert!(FOLLOW_MS > 2 * EVERY_MS + IDLE_MS);

@@ -114,6 +114,7 @@ impl<S: LogStore> Groups<S> {
         let revision = roster.subject().revision();
         let before = self.groups.get(&log).map(|it| it.hosts().to_vec());
         self.take_key(log, &roster);
+        self.take_members(log, &roster);
         if let Some(group) = self.groups.get_mut(&log) {
             group.row.roster = Some(roster.to_bytes());
             group.roster = Some(roster);
@@ -155,6 +156,22 @@ impl<S: LogStore> Groups<S> {
         let told = GroupEvent::Roster { group, revision };
         self.held.push(Effect::Event(told));
         Ok(())
+    }
+
+    /// At the owner: whom a roster of its own leaves out, no later one takes in again. It may come from
+    /// others, to one that was put back from a copy.
+    fn take_members(&mut self, log: LogId, roster: &Verified<Roster>) {
+        let own = self.did;
+        let owned = self.groups.get_mut(&log).filter(|it| it.row.owner == own);
+        let Some(group) = owned else {
+            return;
+        };
+        let gone = |member: &Did| !roster.subject().has(member);
+        let gone: Vec<_> = group.members.keys().copied().filter(gone).collect();
+        for member in gone {
+            group.members.remove(&member);
+            self.logs.put_row(key(MEMBER_ROWS, &log, &member.0), None);
+        }
     }
 
     /// Opens the key of the roster's epoch, if this node is a member, and keeps it.
@@ -293,7 +310,7 @@ impl<S: LogStore> Groups<S> {
         account: Did,
         now: Now,
     ) -> Result<(), GroupsError> {
-        let mut draft = self.next_draft(group)?;
+        let mut draft = self.next_draft(group, Some(account))?;
         let was = draft.members.len() + draft.hosts.len();
         let member = draft.members.remove(&account).is_some();
         draft.hosts.retain(|host| *host != account);
@@ -313,8 +330,12 @@ impl<S: LogStore> Groups<S> {
         self.sign_roster(group, draft, now)
     }
 
-    /// What the owner's next roster says, unless something is changed.
-    pub(super) fn next_draft(&self, group: GroupId) -> Result<Draft, GroupsError> {
+    /// What the owner's next roster says, unless something is changed: of `about` its user says what.
+    pub(super) fn next_draft(
+        &self,
+        group: GroupId,
+        about: Option<Did>,
+    ) -> Result<Draft, GroupsError> {
         let known = self.groups.get(&LogId::group(group));
         let known = known.ok_or(GroupsError::NotKnown { group })?;
         let owner = known.row.owner;
@@ -322,6 +343,11 @@ impl<S: LogStore> Groups<S> {
             return Err(GroupsError::NotOwner { owner });
         }
         let roster = known.roster.as_ref().ok_or(GroupsError::NoRoster)?;
+        let listed = roster.subject().members().iter().map(|it| it.member);
+        let mut unknown = listed.filter(|it| !known.members.contains_key(it) && about != Some(*it));
+        if let Some(account) = unknown.next() {
+            return Err(GroupsError::MemberKeyUnknown { account });
+        }
         Ok(Draft {
             nonce: *roster.subject().nonce(),
             revision: roster.subject().revision().saturating_add(1),
@@ -359,7 +385,7 @@ impl<S: LogStore> Groups<S> {
     fn renew(&mut self, log: LogId, now: Now) {
         let group = GroupId(log.0);
         let renewed = self
-            .next_draft(group)
+            .next_draft(group, None)
             .and_then(|draft| self.sign_roster(group, draft, now));
         if let Err(error) = renewed {
             tracing::warn!(%group, %error, "the group's roster is not signed again");

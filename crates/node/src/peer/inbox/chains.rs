@@ -6,12 +6,13 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use overlane_core::replay::Now;
 use overlane_core::ring::{RequestId, RingAnswer, RingError};
 use overlane_core::{Coded, Did, Fault};
-use overlane_relay::inbox::bounds::CHAIN;
+use overlane_relay::inbox::bounds::{CHAIN, INBOXES_MAX};
 use overlane_relay::log::Peer as Bringer;
 
 use super::super::Peer;
 use super::super::lanes::InboundLane;
 use super::keeper::Job;
+use super::sender::SENDING_MAX;
 
 /// Lookups at a time.
 pub const LOOKUPS_AT_ONCE: usize = 8;
@@ -28,8 +29,17 @@ pub const CHAINS_KNOWN_MAX: usize = 1_024;
 /// Nodes that say they hold an account's mail, remembered until its chain is known.
 pub const ANNOUNCED_MAX: usize = 8;
 
+/// Accounts that wait to be looked up because other nodes say that they hold their mail; more are not
+/// looked up, and said again by those who do hold some.
+pub const ANNOUNCED_OWNERS_MAX: usize = 1_024;
+
 /// How long a chain is taken for right while nothing changes, in milliseconds.
 pub const CHAIN_FRESH_MS: u64 = 30_000;
+
+// Whoever wants a lookup has a place for it: nobody's mail waits for one that is not made.
+const _: () = assert!(
+    INBOXES_MAX + ANNOUNCED_OWNERS_MAX + DEPOSITS_WAITING_MAX + SENDING_MAX <= LOOKUPS_WAITING_MAX
+);
 
 /// What is known of chains, and what is asked.
 #[derive(Debug, Default)]
@@ -81,10 +91,17 @@ impl Chains {
         (at_ms.saturating_add(CHAIN_FRESH_MS) > steady_ms).then_some(chain)
     }
 
-    fn want(&mut self, owner: Did) {
-        if self.waiting.len() < LOOKUPS_WAITING_MAX && self.wanted.insert(owner) {
+    /// Whether it is looked up.
+    fn want(&mut self, owner: Did) -> bool {
+        if self.wanted.contains(&owner) {
+            return true;
+        }
+        let room = self.waiting.len() < LOOKUPS_WAITING_MAX;
+        if room {
+            self.wanted.insert(owner);
             self.waiting.push_back(owner);
         }
+        room
     }
 
     fn note(&mut self, owner: Did, chain: Vec<Did>, steady_ms: u64) {
@@ -104,22 +121,21 @@ impl Peer {
             let chain = chain.to_vec();
             return self.pass_deposit(owner, deposit, &chain, now);
         }
-        if chains.deposited >= DEPOSITS_WAITING_MAX {
+        if chains.deposited >= DEPOSITS_WAITING_MAX || !chains.want(owner) {
             return self.refuse_deposit(&deposit, Declined::Busy.code(), now);
         }
         chains.deposited += 1;
         chains.deposits.entry(owner).or_default().push(deposit);
-        chains.want(owner);
     }
 
     /// Another node thinks that this one should hold an account's inbox.
     pub(super) fn handle_announced(&mut self, owner: Did, by: Did, now: Now) {
         let chains = &mut self.mail.chains;
-        if chains.fresh(&owner, now.steady_ms).is_none() {
-            chains.want(owner);
-            let known = chains.wanted.contains(&owner);
-            let said = known.then(|| chains.announced.entry(owner).or_default());
-            if let Some(said) = said.filter(|said| said.len() < ANNOUNCED_MAX) {
+        let room = chains.announced.len() < ANNOUNCED_OWNERS_MAX;
+        let room = room || chains.announced.contains_key(&owner);
+        if room && chains.fresh(&owner, now.steady_ms).is_none() && chains.want(owner) {
+            let said = chains.announced.entry(owner).or_default();
+            if said.len() < ANNOUNCED_MAX {
                 said.insert(by);
             }
         }
@@ -142,7 +158,8 @@ impl Peer {
         let fresh = self.mail.chains.fresh(&destination, now.steady_ms);
         match fresh.map(<[Did]>::to_vec) {
             Some(chain) => self.holders_known(destination, Ok(&chain), now),
-            None => self.mail.chains.want(destination),
+            // Without a place it is asked for again when its time is over.
+            None => drop(self.mail.chains.want(destination)),
         }
     }
 
@@ -240,5 +257,57 @@ impl Peer {
             signer: self.signer.clone(),
         };
         self.keep(job, true, now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use overlane_core::Class;
+
+    use super::super::fixture::{NOW, peer};
+    use super::*;
+
+    fn owner(number: usize) -> Did {
+        let mut did = [9; 20];
+        did[..8].copy_from_slice(&number.to_be_bytes());
+        Did(did)
+    }
+
+    fn deposit() -> Deposit {
+        let account = Did([5; 20]);
+        Deposit {
+            payload: Vec::new(),
+            by: Bringer { account, slot: 1 },
+            lane: (account, Class::Storage),
+        }
+    }
+
+    #[test]
+    fn law_who_announces_inboxes_leaves_lookups_their_places() {
+        let mut peer = peer();
+        for number in 0..2 * ANNOUNCED_OWNERS_MAX {
+            peer.handle_announced(owner(number), Did([6; 20]), NOW);
+        }
+        let chains = &peer.mail.chains;
+        assert_eq!(chains.waiting.len(), ANNOUNCED_OWNERS_MAX);
+        assert_eq!(chains.announced.len(), ANNOUNCED_OWNERS_MAX);
+        // Another that says so of one of them is heard.
+        peer.handle_announced(owner(0), Did([7; 20]), NOW);
+        assert_eq!(peer.mail.chains.announced[&owner(0)].len(), 2);
+        peer.take_deposit(owner(usize::MAX), deposit(), NOW);
+        assert!(peer.mail.chains.wanted.contains(&owner(usize::MAX)));
+    }
+
+    /// Mail that no lookup is made for would hold its place on its lane for ever.
+    #[test]
+    fn law_mail_waits_only_for_a_lookup_that_is_made() {
+        let mut peer = peer();
+        let filled = (0..).take_while(|&number| peer.mail.chains.want(owner(number)));
+        assert_eq!(filled.count(), LOOKUPS_WAITING_MAX);
+        peer.take_deposit(owner(usize::MAX), deposit(), NOW);
+        let chains = &peer.mail.chains;
+        assert_eq!((chains.deposited, chains.deposits.len()), (0, 0));
+        peer.take_deposit(owner(0), deposit(), NOW);
+        assert_eq!(peer.mail.chains.deposited, 1);
     }
 }

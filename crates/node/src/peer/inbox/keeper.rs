@@ -90,6 +90,8 @@ pub enum Job {
     Fetch(Vec<Did>),
     /// A mail that was fetched is in no custody: it waits at its holders.
     NotKept(TransactionDigest),
+    /// A mail that was fetched can be admitted no more.
+    Lost(TransactionDigest),
     /// A mail was taken, durably, or had been: its holders let go of it.
     Taken(TransactionDigest),
     /// These hold a mail of this node's own: its end is owed from now on.
@@ -325,6 +327,7 @@ impl<S: LogStore> Keeper<S> {
                 }
             }
             Job::NotKept(digest) => self.drain.handle_not_kept(digest),
+            Job::Lost(digest) => self.drain.handle_lost(digest),
             Job::Taken(digest) => {
                 let row = Some(now_ms.to_be_bytes().to_vec());
                 self.inboxes.logs().put_row(key(TAKEN_ROWS, digest), row);

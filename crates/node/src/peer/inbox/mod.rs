@@ -13,6 +13,8 @@
 
 mod book;
 mod chains;
+#[cfg(test)]
+mod fixture;
 mod keeper;
 mod out;
 mod owner;
@@ -42,8 +44,8 @@ pub use book::{
     ASKED_AFTER_MS, ENDED_KEPT_MS, HELD_BY_MAX, HELD_ELSEWHERE_MAX, HeldElsewhere, MailEnd,
 };
 pub use chains::{
-    ANNOUNCED_MAX, CHAIN_FRESH_MS, CHAINS_KNOWN_MAX, DEPOSITS_WAITING_MAX, LOOKUPS_AT_ONCE,
-    LOOKUPS_WAITING_MAX,
+    ANNOUNCED_MAX, ANNOUNCED_OWNERS_MAX, CHAIN_FRESH_MS, CHAINS_KNOWN_MAX, DEPOSITS_WAITING_MAX,
+    LOOKUPS_AT_ONCE, LOOKUPS_WAITING_MAX,
 };
 pub use keeper::{
     FORGET_EVERY, GONE_SLOT, Holdings, Job, Keeper, OWN_SLOT, RECONCILE_WAITING_MAX,
@@ -120,15 +122,16 @@ pub(super) struct MailPart {
 /// What was admitted not long ago, and who asked after what was not.
 #[derive(Debug, Default)]
 struct Admitted {
-    digests: BTreeSet<TransactionDigest>,
+    /// By whom they are.
+    digests: BTreeMap<TransactionDigest, Did>,
     order: VecDeque<TransactionDigest>,
     asked: BTreeMap<TransactionDigest, Did>,
     asked_order: VecDeque<TransactionDigest>,
 }
 
 impl Admitted {
-    fn note(&mut self, digest: TransactionDigest) -> Option<Did> {
-        if self.digests.insert(digest) {
+    fn note(&mut self, digest: TransactionDigest, origin: Did) -> Option<Did> {
+        if self.digests.insert(digest, origin).is_none() {
             if self.order.len() >= ADMITTED_KEPT
                 && let Some(oldest) = self.order.pop_front()
             {
@@ -139,9 +142,10 @@ impl Admitted {
         self.asked.remove(&digest)
     }
 
+    /// Whether this message of `by` was admitted. Nobody else's question is answered or waits.
     fn ask(&mut self, digest: TransactionDigest, by: Did) -> bool {
-        if self.digests.contains(&digest) {
-            return true;
+        if let Some(origin) = self.digests.get(&digest) {
+            return *origin == by;
         }
         if self.asked_order.len() >= ASKED_MAX
             && let Some(oldest) = self.asked_order.pop_front()
@@ -415,7 +419,7 @@ impl Peer {
     /// A message was admitted, durably: whoever asked after it hears so.
     pub(super) fn note_admitted(&mut self, delivery: &Delivery, now: Now) {
         let (digest, origin) = (delivery.item().digest(), delivery.item().origin());
-        if self.mail.admitted.note(digest) == Some(origin) {
+        if self.mail.admitted.note(digest, origin) == Some(origin) {
             self.say_of_mail(origin, &Said::Have(digest), now);
         }
     }
@@ -521,4 +525,23 @@ fn claims(payload: &[u8]) -> Option<(Did, TransactionDigest)> {
     let payload = Payload::from_frame(payload).ok()?;
     let (stream, digest) = payload.transaction().claims().ok()?;
     Some((stream.destination, digest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_its_origin_hears_that_a_message_was_admitted() {
+        let (origin, other) = (Did([1; 20]), Did([2; 20]));
+        let digest = |number: u8| TransactionDigest([number; 32]);
+        let mut admitted = Admitted::default();
+        assert_eq!(admitted.note(digest(1), origin), None);
+        assert!(admitted.ask(digest(1), origin));
+        assert!(!admitted.ask(digest(1), other));
+        // Who asks before it comes is told when it does.
+        assert!(!admitted.ask(digest(2), origin));
+        assert_eq!(admitted.note(digest(2), origin), Some(origin));
+        assert_eq!(admitted.note(digest(2), origin), None);
+    }
 }

@@ -357,10 +357,11 @@ impl Peer {
                 self.mail.owner.left_some = true;
                 self.keep(Job::NotKept(digest), false, now);
             }
-            // Nothing makes these right again: they are fetched no more in this life.
+            // Nothing makes these right again: they are not fetched again.
             replay::Refusal::Stale { .. }
             | replay::Refusal::Fork(_)
             | replay::Refusal::SpentMail { .. } => {
+                self.keep(Job::Lost(digest), false, now);
                 count(&mut self.mail.counters.lost, code);
                 if let Some(item) = item {
                     let origin = Candidate::stream(&item).origin;

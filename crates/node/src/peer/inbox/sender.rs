@@ -320,13 +320,8 @@ impl Peer {
         if !to.remove(&from) {
             return;
         }
-        // What was taken was delivered, by whichever way.
-        let taken = code == "inbox/removed";
         refused.insert(from, code);
-        let (destination, all) = (sending.receipt.stream.destination, to.is_empty());
-        if taken {
-            self.handle_have(destination, digest, now);
-        } else if all {
+        if to.is_empty() {
             self.end_giving(digest, now);
         }
     }
@@ -353,9 +348,17 @@ impl Peer {
             return;
         };
         let destination = sending.receipt.stream.destination;
-        let State::Given { receipts, .. } = &sending.state else {
+        let State::Given {
+            receipts, refused, ..
+        } = &sending.state
+        else {
             return;
         };
+        // What was taken was delivered, by whichever way. That it was, one node says who may lie: it counts
+        // where nobody holds it.
+        if receipts.is_empty() && refused.values().any(|code| code == "inbox/removed") {
+            return self.handle_have(destination, digest, now);
+        }
         if receipts.is_empty() && sending.tries < DEPOSITS_MAX {
             self.forget_chain(destination);
             return self.look_for_holders(digest, now);
@@ -480,5 +483,73 @@ impl Peer {
         }
         self.effects
             .push_back(PeerEffect::Mail(Effect::Arrived(id, result)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use overlane_core::{Class, NetworkId, StreamKey};
+
+    use super::super::fixture::{NOW, peer};
+    use super::*;
+
+    const DIGEST: TransactionDigest = TransactionDigest([4; 32]);
+
+    fn given(to: &[Did]) -> Peer {
+        let mut peer = peer();
+        let stream = StreamKey {
+            network: NetworkId(7),
+            origin: peer.did,
+            destination: Did([8; 20]),
+            class: Class::Application,
+        };
+        let sending = Sending {
+            id: SendId(1),
+            receipt: Receipt {
+                stream,
+                sequence: 1,
+                digest: DIGEST,
+                signed: Vec::new().into(),
+            },
+            state: State::Given {
+                to: to.iter().copied().collect(),
+                receipts: Vec::new(),
+                refused: BTreeMap::new(),
+            },
+            due_ms: NOW.steady_ms + HELD_WITHIN_MS,
+            tries: DEPOSITS_MAX,
+        };
+        peer.mail.sender.sending.insert(DIGEST, sending);
+        peer
+    }
+
+    fn arrived(peer: &mut Peer) -> Option<Result<Arrived, InboxError>> {
+        let mut effects = std::iter::from_fn(|| peer.poll_effect());
+        effects.find_map(|effect| match effect {
+            PeerEffect::Mail(Effect::Arrived(_, result)) => Some(result),
+            _ => None,
+        })
+    }
+
+    /// One of them may lie; where all have answered and nobody holds it, it was delivered.
+    #[test]
+    fn one_holder_alone_does_not_say_that_a_mail_was_taken() {
+        let holders = [Did([1; 20]), Did([2; 20])];
+        let says = |peer: &mut Peer, holder, code: &str| {
+            peer.handle_not_held(holder, DIGEST, code.to_owned(), NOW);
+        };
+        let mut peer = given(&holders);
+        says(&mut peer, holders[0], "inbox/removed");
+        assert_eq!(arrived(&mut peer), None, "the other is waited for");
+        says(&mut peer, holders[1], "inbox/not_a_holder");
+        assert_eq!(arrived(&mut peer), Some(Ok(Arrived::Delivered)));
+        let mut peer = given(&holders);
+        for holder in holders {
+            says(&mut peer, holder, "inbox/not_a_holder");
+        }
+        assert!(matches!(
+            arrived(&mut peer),
+            Some(Err(InboxError::NotHeld { .. }))
+        ));
     }
 }

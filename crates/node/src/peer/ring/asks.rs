@@ -65,9 +65,13 @@ pub(super) struct Asks {
 type Asker = (Did, Option<Did>, RequestId);
 
 impl Peer {
-    /// Asks another node; the answer comes as [`Effect::Asked`].
+    /// Asks another node; the answer comes as [`Effect::Asked`]. Nobody carries what a node says to itself:
+    /// it would be no progress.
     pub fn ask(&mut self, id: AskId, ask: Ask, now: Now) {
+        let (Ask::Ping(to) | Ask::Way(to) | Ask::Offer(to, _)) = &ask;
+        let to = *to;
         let asked = match &mut self.ring.ring {
+            _ if to == self.did => Err(RingError::ToItself { did: to }),
             None => Err(RingError::NotJoined),
             Some(ring) => match ask {
                 Ask::Ping(to) => ring.ping(to, now.steady_ms),
