@@ -221,7 +221,13 @@ fn sim_each_hostile_act_is_contained_refused_with_its_code_and_heals() {
             let counts = &report.counts;
             assert!(counts.hostile_acts > 0, "{act}: {counts:?}");
             assert!(report.healed_after_ms.is_some(), "{act}");
-            came(&report, codes) + counts.mail.dropped > 0
+            let mail = &counts.mail;
+            let acted = match act {
+                Act::Drops => mail.dropped,
+                Act::OldMail | Act::BackDates => mail.brought,
+                _ => counts.hostile_acts,
+            };
+            acted > 0 && (codes.is_empty() || came(&report, codes) > 0)
         });
         assert!(met, "{act}: none of {codes:?}");
     }

@@ -208,6 +208,7 @@ fn mail_json(mail: &MailCounts) -> Value {
         "handed_on": mail.handed_on,
         "lost": mail.lost,
         "dropped": mail.dropped,
+        "brought": mail.brought,
         "refused": mail.refused,
     })
 }
@@ -256,12 +257,14 @@ fn mail_line(mail: &MailCounts) -> String {
         handed_on,
         lost,
         dropped,
+        brought,
         refused,
     } = mail;
     format!(
         "\n  mail: {sent} sent, {delivered} delivered at once, {held} held, neither {not_held:?}; \
          {waited} waited, {taken} taken, {left_alone} left alone, lost {lost:?}; holders let go of \
-         {let_go}, handed {handed_on} on, dropped {dropped}, refused {refused:?}"
+         {let_go}, handed {handed_on} on, dropped {dropped}, brought {brought} \
+         again, refused {refused:?}"
     )
 }
 

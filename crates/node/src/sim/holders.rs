@@ -159,6 +159,7 @@ impl World<'_> {
             _ => (owner, Said::Inbox(Frame::Announce(owner).to_bytes())),
         };
         if let Some(data) = said.to_data() {
+            self.counts.mail.brought += 1;
             self.send_data(node, to, data);
         }
     }

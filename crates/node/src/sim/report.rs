@@ -128,6 +128,8 @@ pub struct MailCounts {
     pub lost: BTreeMap<&'static str, u64>,
     /// What hostile holders dropped, and questions of owners to which they hid it.
     pub dropped: u64,
+    /// Mails that hostile nodes brought again or under another time, and said to hold.
+    pub brought: u64,
     /// What holders refused, by code.
     pub refused: BTreeMap<String, u64>,
 }
