@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use overlane_core::group::GroupId;
+use overlane_core::identity::CLOCK_SKEW_MS;
 use overlane_core::seal::SealingKey;
 use overlane_core::transaction::Message;
 use overlane_core::{Coded, Did};
@@ -12,6 +13,7 @@ use overlane_relay::log::EnvelopeId;
 use overlane_storage_native::LogsStore;
 
 use super::check::Read;
+use super::clock::START_MS;
 use super::mailbox::OnDisk;
 use super::names::Broken;
 use super::node::seed_of;
@@ -367,12 +369,7 @@ impl World<'_> {
             return;
         };
         let owner = group.members.first().copied().unwrap_or_default();
-        // What is dated ahead is refused until then, by each at another time.
-        let right = |node: usize| {
-            let node = self.nodes.get(node);
-            node.is_some_and(|it| it.clock.wrong_by_ms == 0)
-        };
-        let signs = right(owner);
+        let signs = self.is_dated_right(owner);
         let people = group.members.iter().skip(1).chain([&group.host]).copied();
         let uninvited = people.clone().find(|it| !group.invited.contains(it));
         let outside: Vec<usize> = people
@@ -398,6 +395,19 @@ impl World<'_> {
         if self.phase == Phase::Faults {
             self.post(number);
         }
+    }
+
+    /// Whether what a node signs is of this time, and so its delegation: what is dated ahead is refused until
+    /// then, by each node at another time.
+    fn is_dated_right(&self, node: usize) -> bool {
+        let Some(node) = self.nodes.get(node) else {
+            return false;
+        };
+        let signer = node.running.as_ref().map(|it| &it.signer);
+        let issued_ms = signer.map(|it| it.delegation().life().issued_ms);
+        let true_ms = START_MS + self.now_ms;
+        let right = issued_ms.is_some_and(|it| it <= true_ms + CLOCK_SKEW_MS);
+        node.clock.wrong_by_ms == 0 && right
     }
 
     fn remove_ms(&self) -> u64 {
@@ -479,11 +489,7 @@ impl World<'_> {
             })
             .collect();
         let removed_at = group.removed_at;
-        let right = self
-            .nodes
-            .get(who)
-            .is_some_and(|it| it.clock.wrong_by_ms == 0);
-        if !right {
+        if !self.is_dated_right(who) {
             return;
         }
         let room = self.running(who).and_then(|it| it.groups.as_mut());
@@ -592,6 +598,10 @@ impl World<'_> {
                 let now_ms = self.now_ms;
                 for (post, body) in posted.iter().zip(&bodies) {
                     self.counts.groups.posts += 1;
+                    let noted: [&[u8]; 3] = [b"posted", &did.0, &post.id.0];
+                    self.trace.note(now_ms, &noted, || {
+                        format!("node {node} posted {} to group {number}", post.id)
+                    });
                     self.group_watch.posted(number, did, post.id, body);
                     if let Some(group) = self.groups.get_mut(number) {
                         group.posted_ms.insert(post.id, now_ms);
@@ -675,6 +685,10 @@ impl World<'_> {
             GroupEvent::Kept {
                 group, id, author, ..
             } => {
+                let noted: [&[u8]; 3] = [b"post", &node.to_be_bytes(), &id.0];
+                self.trace.note(self.now_ms, &noted, || {
+                    format!("node {node} has post {id} of group {group}")
+                });
                 let started = self.nodes.get(node).map_or(0, |it| it.clock.started_ms);
                 let did = self.nodes.get(node).map(|it| it.did);
                 let number = self.group_of(group);
@@ -693,6 +707,10 @@ impl World<'_> {
                 }
             }
             GroupEvent::Roster { group, revision } => {
+                let noted: [&[u8]; 3] = [b"roster", &node.to_be_bytes(), &revision.to_be_bytes()];
+                self.trace.note(self.now_ms, &noted, || {
+                    format!("node {node} has roster {revision} of group {group}")
+                });
                 if let Some(room) = self.running(node).and_then(|it| it.groups.as_mut()) {
                     room.revisions.insert(group, revision);
                 }

@@ -245,10 +245,18 @@ impl World<'_> {
         if !self.hostile.contains(&node) {
             return Some(frame);
         }
-        let own = signed(&frame).map(|of| self.by_did.get(&of.stream.origin) == Some(&node));
+        let signed = signed(&frame);
+        let own = signed.map(|of| self.by_did.get(&of.stream.origin) == Some(&node));
         match own {
-            Some(true) if self.does(node, Act::Lies) && self.permille(500) => {
-                Some(self.lie(node, &frame).unwrap_or(frame))
+            Some(true) if self.config.hostile.has(Act::Lies) => {
+                let digest = signed.map_or(TransactionDigest([0; 32]), |it| it.digest);
+                if !self.lies.contains_key(&digest) {
+                    // What it said once it says again, whichever way that goes: it signs nothing twice.
+                    let lies = self.does(node, Act::Lies) && self.permille(500);
+                    let lie = lies.then(|| self.lie(node, &frame)).flatten();
+                    self.lies.insert(digest, lie);
+                }
+                Some(self.lied(node, digest, &frame).unwrap_or(frame))
             }
             Some(false) if self.does(node, Act::Loops) && self.permille(500) => {
                 self.misroute(node, frame)
@@ -258,9 +266,8 @@ impl World<'_> {
     }
 
     /// The same answer of the ring, and not true.
-    fn lie(&mut self, node: usize, frame: &[u8]) -> Option<Vec<u8>> {
+    fn lie(&mut self, node: usize, frame: &[u8]) -> Option<Transaction> {
         let payload = Payload::from_frame(frame).ok()?;
-        let relay = *payload.relay();
         let transaction = payload.into_transaction();
         let (stream, _) = transaction.claims().ok()?;
         let Message::Control(body) = transaction.data().message() else {
@@ -314,8 +321,16 @@ impl World<'_> {
             life: proof.life(),
         };
         let signer = self.running(node)?.signer.clone();
-        let transaction = Transaction::sign(&draft, &signer).ok()?;
-        let payload = Payload::carry(transaction, relay, &signer, draft.life).ok()?;
+        Transaction::sign(&draft, &signer).ok()
+    }
+
+    /// What was said instead of a message, on the way of this frame of it.
+    fn lied(&mut self, node: usize, digest: TransactionDigest, frame: &[u8]) -> Option<Vec<u8>> {
+        let lie = self.lies.get(&digest).cloned().flatten()?;
+        let relay = *Payload::from_frame(frame).ok()?.relay();
+        let life = lie.proof().life();
+        let signer = self.running(node)?.signer.clone();
+        let payload = Payload::carry(lie, relay, &signer, life).ok()?;
         Some(payload.to_frame(|_| false))
     }
 

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use overlane_core::identity::{Delegation, DelegationDigest, Verified};
 use overlane_core::signal::{Answer, Offer, OfferDigest};
+use overlane_core::transaction::Transaction;
 use overlane_core::{Class, Did, StreamKey, TransactionDigest};
 use overlane_storage_native::disk::Seeded;
 
@@ -142,6 +143,8 @@ pub(super) struct World<'t> {
     pub(super) net: Net,
     /// Nodes that are hostile while faults come.
     pub(super) hostile: BTreeSet<usize>,
+    /// What hostile nodes said instead of their messages; none where they said the truth.
+    pub(super) lies: BTreeMap<TransactionDigest, Option<Transaction>>,
     /// What hostile nodes have seen of mail.
     pub(super) seized: BTreeMap<usize, Seized>,
     /// Mail, by its digest.
@@ -183,9 +186,14 @@ impl<'t> World<'t> {
             by_did,
             links: BTreeMap::new(),
             next_link: 0,
-            checks: Checks::new(config.topology == Topology::Ring, config.has_mail()),
+            checks: Checks::new(
+                config.topology == Topology::Ring,
+                config.has_mail(),
+                config.has_keepers(),
+            ),
             hostile: BTreeSet::new(),
             seized: BTreeMap::new(),
+            lies: BTreeMap::new(),
             mails: BTreeMap::new(),
             groups: Vec::new(),
             group_watch: GroupWatch::default(),

@@ -124,13 +124,17 @@ impl GroupWatch {
             let Some(reader) = group.readers.get(member) else {
                 return Some(format!("{member} has not read group {number}"));
             };
-            let has = |id: &EnvelopeId| {
-                let mut posts = reader.posts.iter();
-                posts.any(|post| post.id == *id && post.body.is_some())
+            let posts: BTreeMap<EnvelopeId, bool> = {
+                let posts = reader.posts.iter();
+                posts.map(|post| (post.id, post.body.is_some())).collect()
             };
-            if let Some(id) = group.posted.keys().find(|id| !has(id)) {
-                let words = format!("{member} has no post {id} of group {number}");
-                return Some(words);
+            for id in group.posted.keys() {
+                let lack = match posts.get(id) {
+                    Some(true) => continue,
+                    Some(false) => "cannot read",
+                    None => "does not have",
+                };
+                return Some(format!("{member} {lack} post {id} of group {number}"));
             }
             let host = reader.follows.and_then(|host| group.readers.get(&host));
             let numbered = |it: &Reader| -> Vec<(u64, EnvelopeId)> {

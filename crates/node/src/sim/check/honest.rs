@@ -26,6 +26,8 @@ pub(super) struct Honest {
     arrived: BTreeSet<(StreamKey, u64)>,
     /// Whether nodes pass messages on.
     routes: bool,
+    /// Whether nodes say something of mail or groups.
+    keepers: bool,
 }
 
 /// What a node that refuses something has gone through.
@@ -38,10 +40,12 @@ struct Circumstances {
 }
 
 impl Honest {
-    /// `routes`: whether nodes pass messages on for others.
-    pub(super) fn new(routes: bool) -> Self {
+    /// `routes`: whether nodes pass messages on for others; `keepers`: whether they say something of mail or
+    /// groups.
+    pub(super) fn new(routes: bool, keepers: bool) -> Self {
         Self {
             routes,
+            keepers,
             ..Self::default()
         }
     }
@@ -65,8 +69,9 @@ impl Honest {
         let own = self.paths.get(&(stream, sequence));
         let from = sequence.saturating_add(window);
         let all = (stream, from)..=(stream, u64::MAX);
-        if stream.class == Class::Control {
-            // What the ring says to itself arrives unseen.
+        let kept = matches!(stream.class, Class::Storage | Class::Application);
+        if stream.class == Class::Control || self.keepers && kept {
+            // What the ring says to itself arrives unseen, and what is said of mail and groups.
             return self.paths.range(all).any(|(_, path)| Some(path) != own);
         }
         self.arrived.range(all).any(|of| self.paths.get(of) != own)

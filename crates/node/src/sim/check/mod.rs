@@ -117,13 +117,14 @@ pub(super) struct Checks {
 }
 
 impl Checks {
-    /// `routes`: whether nodes pass messages on for others; `mail`: whether they hold mail.
-    pub(super) fn new(routes: bool, mail: bool) -> Self {
+    /// `routes`: whether nodes pass messages on for others; `mail`: whether they hold mail; `keepers`: whether
+    /// they say something of mail or groups.
+    pub(super) fn new(routes: bool, mail: bool, keepers: bool) -> Self {
         Self {
             checkers: vec![
                 Box::new(once::Once::default()),
                 Box::new(order::Order::default()),
-                Box::new(honest::Honest::new(routes)),
+                Box::new(honest::Honest::new(routes, keepers)),
                 Box::new(sequence::Sequence::default()),
                 Box::new(route::Routes::default()),
             ],
