@@ -294,10 +294,8 @@ fn caught(broken: Broken) -> (&'static str, SimConfig) {
         mails_per_minute: 10,
         ..ring(5, 2, 1)
     };
-    let much_mail = SimConfig {
-        minutes: 1,
-        mails_per_minute: 20,
-        seed: 4,
+    let more_holders = SimConfig {
+        nodes: 8,
         ..mail.clone()
     };
     let groups = SimConfig {
@@ -308,9 +306,9 @@ fn caught(broken: Broken) -> (&'static str, SimConfig) {
     };
     match broken {
         Broken::ForgetfulInbox => ("mail is kept", mail),
-        Broken::DroppedInbox => ("mail is kept", SimConfig { seed: 3, ..mail }),
-        Broken::EarlyRemoval => ("mail is let go of when taken", much_mail),
-        Broken::EarlyTake => ("at most once", much_mail),
+        Broken::DroppedInbox => ("mail is kept", more_holders),
+        Broken::EarlyRemoval => ("mail is let go of when taken", mail),
+        Broken::EarlyTake => ("at most once", mail),
         Broken::DeafKeeper => ("every member has every post", groups),
         Broken::ForgottenRemoval => ("who was removed reads nothing later", groups),
         Broken::ForgetfulDisk

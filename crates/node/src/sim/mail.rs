@@ -196,8 +196,9 @@ impl World<'_> {
     fn drop_inbox(&mut self, node: usize, owner: Did) {
         let room = self.running(node).and_then(|it| it.mail.as_mut());
         if let Some(room) = room {
+            // Looked at for what is there now, and again for what is missing then.
+            room.looked_at = None;
             let held = room.look().unwrap_or_default();
-            // It is to be looked at again for what is missing then.
             room.looked_at = None;
             let logs = room.keeper.inboxes().logs();
             for (digest, _) in held.iter().filter(|it| it.1.owner == owner) {
