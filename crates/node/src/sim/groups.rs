@@ -575,12 +575,12 @@ impl World<'_> {
                     group.invited.insert(who);
                 }
             }
-            (Doing::Join(number), Ok(Reply::Group(_)) | Err(GroupsError::KnownAlready { .. })) => {
-                if let Some(group) = self.groups.get_mut(number)
-                    && group.joined.insert(node)
-                {
-                    self.counts.groups.joined += 1;
-                }
+            (Doing::Join(number), Ok(Reply::Group(view))) => {
+                self.joined(node, number, view.revision);
+            }
+            // It looks whether the roster has come meanwhile.
+            (Doing::Join(_), Err(GroupsError::KnownAlready { .. })) => {
+                self.ask_groups(node, Ask::List, Doing::Look);
             }
             (Doing::Remove(number), Ok(Reply::Group(view))) => {
                 self.counts.groups.removed += 1;
@@ -614,6 +614,7 @@ impl World<'_> {
             (Doing::Look, Ok(Reply::Groups(views))) => {
                 for view in views {
                     if let Some(number) = self.group_of(view.group) {
+                        self.joined(node, number, view.revision);
                         self.read_from(node, number, view.group, 0, view.follows);
                     }
                 }
@@ -622,6 +623,17 @@ impl World<'_> {
                 self.read_page(node, number, page.posts, page.next, follows);
             }
             _ => {}
+        }
+    }
+
+    /// A node is in a group once it has a roster: with it come the keys, of the epoch that it is of and no earlier.
+    fn joined(&mut self, node: usize, number: usize, revision: u64) {
+        let group = self.groups.get_mut(number).filter(|_| revision > 0);
+        let Some(group) = group.filter(|it| it.members.first() != Some(&node)) else {
+            return;
+        };
+        if (group.members.contains(&node) || group.host == node) && group.joined.insert(node) {
+            self.counts.groups.joined += 1;
         }
     }
 
@@ -713,6 +725,9 @@ impl World<'_> {
                 });
                 if let Some(room) = self.running(node).and_then(|it| it.groups.as_mut()) {
                     room.revisions.insert(group, revision);
+                }
+                if let Some(number) = self.group_of(group) {
+                    self.joined(node, number, revision);
                 }
             }
             GroupEvent::Complete { .. } => {}
