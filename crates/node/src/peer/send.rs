@@ -134,7 +134,7 @@ pub enum SendError {
     ReservedNamespace,
     /// The destination's sealing key is not known here, and was not to be had: nothing was signed.
     #[error(
-        "the key that messages to {destination} are sealed to is not known here, and could not be had ({why}): send it again when that node answers, or unsealed (--plain)"
+        "the key that messages to {destination} are sealed to is not known here, and could not be had ({why}): neither that node nor those behind its place tell it; name the account by its did:key, which says the key, send it again when that node answers, or send unsealed (--plain)"
     )]
     NoKey {
         /// Whom the message was for.

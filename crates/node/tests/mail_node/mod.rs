@@ -74,6 +74,12 @@ impl Node {
         self.life.as_mut().expect("it runs")
     }
 
+    /// Where it takes offers.
+    pub(crate) fn url(&self) -> String {
+        let life = self.life.as_ref().expect("it runs");
+        life.daemon.url().to_owned()
+    }
+
     /// Ends in order.
     pub(crate) fn stop(&mut self) {
         let mut life = self.life.take().expect("it runs");
@@ -149,7 +155,7 @@ pub(crate) async fn ring_of(count: usize, mails_kept: u64) -> Vec<Node> {
     let mut nodes: Vec<Node> = (0..count).map(|_| Node::new(mails_kept)).collect();
     nodes.sort_by(|one, next| one.did.cmp(&next.did));
     nodes[0].start().await;
-    let url = nodes[0].life().daemon.url().to_owned();
+    let url = nodes[0].url();
     for node in &mut nodes[1..] {
         let added = node.place.overlane(["peer", "add", &url, "--json"]);
         assert_eq!(added.code, 0, "{added:?}");

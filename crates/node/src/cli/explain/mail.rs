@@ -146,7 +146,7 @@ pub(super) const ENTRIES: &[Entry] = &[
     ),
     entry(
         "seal/no_key",
-        "The key that messages to a destination are sealed to is not known here, and could not be had: it did not answer, or told none. Nothing was signed, and nothing left unsealed.",
+        "The key that messages to a destination are sealed to is not known here, and could not be had: neither it nor those behind its place, who hold its mail, answered or told one. Nothing was signed, and nothing left unsealed.",
         "see whether it is there ({overlane} peer ping DID); name it by its did:key, which says the key; or send unsealed, with --plain",
     ),
     entry(

@@ -10,7 +10,6 @@ use overlane_relay::log::{LogId, LogStore, Numbering};
 use super::book::{Group, Want};
 use super::rosters::Draft;
 use super::rows::GroupRow;
-use super::wire::Said;
 use super::{
     ASKS_WAITING_MAX, Ask, AskId, GROUPS_MAX, GroupTicket, GroupView, Groups, GroupsError,
     POSTS_PER_ASK, POSTS_WAITING_MAX, Posted, Reply, is_name,
@@ -63,7 +62,7 @@ impl<S: LogStore> Groups<S> {
                 return Ok(None);
             }
             Ask::Leave { group } => {
-                self.leave(group)?;
+                self.leave(group, now)?;
                 Reply::Left
             }
             Ask::List => {
@@ -186,6 +185,7 @@ impl<S: LogStore> Groups<S> {
         self.waiting += 1;
         self.groups.insert(log, group);
         // One that was left may be joined again: what of it is not deleted yet stays.
+        self.stop_leaving(log);
         if self.left.remove(&log) {
             let row = super::rows::key(super::rows::LEFT_ROWS, &log, &[]);
             self.logs.put_row(row, None);
@@ -252,7 +252,7 @@ impl<S: LogStore> Groups<S> {
         Ok(posted)
     }
 
-    fn leave(&mut self, group: GroupId) -> Result<(), GroupsError> {
+    fn leave(&mut self, group: GroupId, now: Now) -> Result<(), GroupsError> {
         let log = LogId::group(group);
         let known = self.groups.get(&log);
         let known = known.ok_or(GroupsError::NotKnown { group })?;
@@ -262,7 +262,7 @@ impl<S: LogStore> Groups<S> {
             return Err(GroupsError::OwnerStays { members });
         }
         if owner != self.did && known.roster.is_some() {
-            self.say(owner, &Said::Leave(log));
+            self.leaves(log, owner, now);
         }
         let ids = self.forget_wants(&log);
         for id in ids {

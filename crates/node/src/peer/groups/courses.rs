@@ -276,6 +276,7 @@ impl<S: LogStore> Groups<S> {
     }
 
     pub(super) fn told_not_here(&mut self, from: Did, log: LogId, now: Now) {
+        self.has_left(from, log);
         self.failed(log, from, "group/not_here", now);
         if self.course(&log, &from).is_some() {
             self.logs.give_up(log, from);

@@ -25,6 +25,7 @@ mod courses;
 mod effect;
 mod error;
 mod hear;
+mod leaving;
 mod lines;
 mod open;
 mod read;
@@ -52,6 +53,7 @@ pub use effect::{
     Ask, AskId, CourseView, Effect, GroupEvent, GroupView, Page, PlanView, PostView, Posted, Reply,
 };
 pub use error::GroupsError;
+pub use leaving::{LEAVING_MAX, LEAVING_MS};
 pub use open::{OpenError, Own};
 pub use overlane_relay::log::group::GROUPS_MAX;
 pub use ticket::{BadGroupTicket, GROUP_TICKET_URL_MAX_BYTES, GroupTicket};
@@ -59,6 +61,7 @@ pub use view::{GroupCounters, GroupNumbers};
 pub use wire::{FRAMES_PER_MESSAGE, GROUPS_NAMESPACE};
 
 use book::Group;
+use leaving::Leaving;
 use lines::Line;
 
 /// The longest name of a group, in bytes.
@@ -131,6 +134,8 @@ pub struct Groups<S: LogStore> {
     groups: BTreeMap<LogId, Group>,
     /// Logs that were left, and are being deleted.
     left: BTreeSet<LogId>,
+    /// Groups that were left, whose owner has not answered.
+    leaving: BTreeMap<LogId, Leaving>,
     /// What is drawn comes from it; nobody else knows it.
     seed: Zeroizing<[u8; 32]>,
     drawn: u64,
@@ -169,6 +174,9 @@ impl<S: LogStore> Groups<S> {
                 course.due_ms = now.steady_ms;
             }
         }
+        if self.failure.is_none() {
+            self.leaving_linked(peer, now);
+        }
     }
 
     /// No link leads to a node any more.
@@ -204,6 +212,7 @@ impl<S: LogStore> Groups<S> {
             self.maintain_ms = now.steady_ms.saturating_add(MAINTAIN_MS);
             self.maintain(now);
         }
+        self.say_leaving(now);
         self.delete_left();
     }
 
@@ -263,7 +272,14 @@ impl<S: LogStore> Groups<S> {
         let logs = self.logs.poll_timeout();
         let logs = logs.map(|due_ms| due_ms.saturating_sub(self.ahead_ms));
         let left = (!self.left.is_empty()).then_some(0);
-        let due = [Some(self.maintain_ms), logs, self.courses_due_ms(), left];
+        let leaving = self.leaving_due_ms();
+        let due = [
+            Some(self.maintain_ms),
+            logs,
+            self.courses_due_ms(),
+            left,
+            leaving,
+        ];
         due.into_iter().flatten().min()
     }
 

@@ -13,7 +13,10 @@ use overlane_relay::log::{LogId, LogStore, Logs, Retention, Row};
 use zeroize::Zeroizing;
 
 use super::book::Group;
-use super::rows::{COMPLETE_ROWS, GROUP_ROWS, GroupRow, KEY_ROWS, LEFT_ROWS, MEMBER_ROWS, of_key};
+use super::leaving::Leaving;
+use super::rows::{
+    COMPLETE_ROWS, GROUP_ROWS, GroupRow, KEY_ROWS, LEAVING_ROWS, LEFT_ROWS, MEMBER_ROWS, of_key,
+};
 use super::{GroupCounters, Groups};
 use crate::peer::Now;
 
@@ -70,6 +73,12 @@ impl<S: LogStore> Groups<S> {
         let left = rows(&mut store, LEFT_ROWS)?;
         let left = left.iter().filter_map(|(key, _)| Some(of_key(key)?.0));
         let left: BTreeSet<_> = left.collect();
+        let mut leaving = BTreeMap::new();
+        for (key, value) in rows(&mut store, LEAVING_ROWS)? {
+            let read = of_key(&key).zip(from_slice::<Leaving>(&value).ok());
+            let ((log, _), row) = read.ok_or_else(|| corrupt(&key))?;
+            leaving.insert(log, row);
+        }
         let logs = Logs::open(store, rules).map_err(|error| OpenError::Store {
             cause: error.to_string(),
         })?;
@@ -81,6 +90,7 @@ impl<S: LogStore> Groups<S> {
             logs,
             groups,
             left,
+            leaving,
             seed: own.seed,
             drawn: 0,
             lines: BTreeMap::new(),

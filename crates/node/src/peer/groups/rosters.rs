@@ -298,8 +298,12 @@ impl<S: LogStore> Groups<S> {
             return self.turn_away(from, log);
         }
         let group = GroupId(log.0);
-        if let Err(error) = self.remove(group, from, now) {
-            tracing::warn!(%group, %from, %error, "one who leaves is not taken off the roster");
+        match self.remove(group, from, now) {
+            // Told once that is durable; until then it asks again.
+            Ok(()) => drop(self.say(from, &Said::NotHere(log))),
+            Err(error) => {
+                tracing::warn!(%group, %from, %error, "one who leaves is not taken off the roster");
+            }
         }
     }
 

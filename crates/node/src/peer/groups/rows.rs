@@ -7,6 +7,7 @@
 //! | `92`, log, account | the key to seal to a member, at the group's owner |
 //! | `94`, log | below this number nothing is missing that the host has |
 //! | `93`, log | empty: a log that was left, and is being deleted |
+//! | `95`, log | `[owner, until_ms]`: a group that was left, whose owner has not answered |
 
 use overlane_core::Did;
 use overlane_core::group::GROUP_HOSTS_MAX;
@@ -18,6 +19,7 @@ pub(super) const KEY_ROWS: u8 = 0x91;
 pub(super) const MEMBER_ROWS: u8 = 0x92;
 pub(super) const LEFT_ROWS: u8 = 0x93;
 pub(super) const COMPLETE_ROWS: u8 = 0x94;
+pub(super) const LEAVING_ROWS: u8 = 0x95;
 
 /// One group.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,25 +3,21 @@
 //!
 //! Laws: **sealed or refused** (`sealing`), **opened in its turn** (`opening`), and of this module
 //! **its own key**: a message is sealed to the key whose hash its destination's Did is, or to that account's
-//! signed card, whoever told of it. A key that is not known here is asked for by way of the ring.
+//! signed card, whoever told of it. A key that is not known here is asked for by way of the ring (`asking`).
 //! Source: protocol decision 8 (sealing).
 
+mod asking;
 mod job;
 mod keys;
 mod opening;
 mod sealing;
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use overlane_core::identity::{AccountKey, KeyKind, Life};
-use overlane_core::ring::{RequestId, RingAnswer, RingError};
-use overlane_core::seal::{
-    CARD_TTL_MAX_MS, CardSubject, ContactCard, SealContext, SealError, SealingKey, SealingSecret,
-};
+use overlane_core::identity::AccountKey;
+use overlane_core::seal::{SealContext, SealError, SealingKey, SealingSecret};
 use overlane_core::transaction::Message;
-use overlane_core::wire::cbor::{from_slice, to_vec};
-use overlane_core::{Class, Coded, Did, Fault};
+use overlane_core::{Class, Coded, Did};
 
 use super::lanes::InboundLane;
 use super::outbound::OutKey;
@@ -33,10 +29,11 @@ pub use job::{SealJob, SealResult, SealSeed, SealTicket};
 pub use keys::KEYS_MAX;
 pub use sealing::ASKED_KEYS_MAX;
 
+use asking::Asking;
 use job::{Done, Work};
 use keys::Keys;
 use opening::{Arrived, Opening};
-use sealing::{Lines, Withdrawn, no_key};
+use sealing::{Lines, Withdrawn};
 
 /// All that a peer keeps for sealing.
 #[derive(Debug, Default)]
@@ -48,23 +45,8 @@ pub(super) struct Sealing {
     keys: Keys,
     lines: Lines,
     opening: Opening,
-    /// Destinations whose keys are asked for.
-    asked: BTreeSet<Did>,
-    requests: BTreeMap<RequestId, Did>,
+    asking: Asking,
     tickets: u64,
-}
-
-/// What an answer about a key does not hold.
-struct NotToldOf;
-
-impl Coded for NotToldOf {
-    fn code(&self) -> &'static str {
-        "seal/not_told"
-    }
-
-    fn fault(&self) -> Fault {
-        Fault::Unreachable
-    }
 }
 
 impl Sealing {
@@ -246,88 +228,6 @@ impl Peer {
         !streams.is_empty()
     }
 
-    /// Asks for a destination's key, unless it is being asked for.
-    fn ask_key(&mut self, destination: Did, now: Now) -> Result<(), SendError> {
-        if self.sealing.asked.contains(&destination) {
-            return Ok(());
-        }
-        if self.sealing.asked.len() >= ASKED_KEYS_MAX {
-            return Err(SendError::KeysAsked);
-        }
-        let Some(ring) = &mut self.ring.ring else {
-            return Err(no_key(destination, &RingError::NotJoined));
-        };
-        let asked = ring.ask_key(destination, destination, now.steady_ms);
-        let request = asked.map_err(|error| no_key(destination, &error))?;
-        self.counters.keys_asked = self.counters.keys_asked.saturating_add(1);
-        self.sealing.asked.insert(destination);
-        self.sealing.requests.insert(request, destination);
-        Ok(())
-    }
-
-    /// The answer to a request, if it was for a key.
-    pub(super) fn key_answered(
-        &mut self,
-        request: RequestId,
-        result: &Result<RingAnswer, RingError>,
-        now: Now,
-    ) -> bool {
-        let Some(destination) = self.sealing.requests.remove(&request) else {
-            return false;
-        };
-        self.sealing.asked.remove(&destination);
-        let why = match result {
-            Ok(RingAnswer::Key { account, card }) => {
-                self.learn_told(destination, account.as_deref(), card.as_deref(), now);
-                no_key(destination, &NotToldOf)
-            }
-            Ok(_) => no_key(destination, &NotToldOf),
-            Err(error) => no_key(destination, error),
-        };
-        let known = self.sealing.keys.sealing_key(destination, now.wall_ms);
-        for stream in self.sealing.lines.of(destination) {
-            if known.is_none() {
-                self.give_up_keys(stream, &why);
-            }
-            self.move_line(stream, now);
-        }
-        true
-    }
-
-    /// What somebody says of an account: a key of its hash is its key, and a card that it signed is its
-    /// card; anything else is nothing.
-    fn learn_told(&mut self, of: Did, account: Option<&[u8]>, card: Option<&[u8]>, now: Now) {
-        let account = account.and_then(|bytes| AccountKey::from_protobuf(bytes).ok());
-        if let Some(account) = account.filter(|account| account.did() == of) {
-            self.note_account(of, &account, now);
-        }
-        let card = card.and_then(|bytes| from_slice::<ContactCard>(bytes).ok());
-        let card = card.and_then(|card| card.verify(&self.verify_context(now)).ok());
-        if let Some(card) = card.filter(|card| card.signer() == of) {
-            self.sealing.keys.learn_card(&card);
-        }
-    }
-
-    /// What this node says of an account to whoever asks: of its own, and of those it knows.
-    pub(super) fn key_told(&self, of: Did, now: Now) -> (Option<Vec<u8>>, Option<Vec<u8>>) {
-        if of != self.did {
-            return self.sealing.keys.told(of);
-        }
-        let account = self.signer.delegation().account();
-        let card = match (&self.sealing.secret, account.kind()) {
-            (Some(secret), kind) if kind != KeyKind::Ed25519 => {
-                let life = Life {
-                    issued_ms: now.wall_ms,
-                    ttl_ms: CARD_TTL_MAX_MS,
-                };
-                ContactCard::sign(CardSubject(secret.key()), &self.signer, life).ok()
-            }
-            _ => None,
-        };
-        let card = card.map(|card| to_vec(&card));
-        (Some(account.to_protobuf().to_vec()), card)
-    }
-
     // On its way in.
 
     /// Opens an admitted message that is sealed, and hands over what is not, each in its turn.
@@ -420,80 +320,5 @@ pub(crate) fn claims_sealed(message: &Message<'_>) -> bool {
             namespace.as_str() == overlane_core::seal::SEALED_NAMESPACE
         }
         _ => false,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use overlane_core::NetworkId;
-    use overlane_core::identity::{
-        Account, DELEGATION_TTL_DEFAULT_MS, Delegatee, Delegation, Signer, VerifyContext,
-    };
-    use zeroize::Zeroizing;
-
-    use super::*;
-
-    const NOW: Now = Now {
-        wall_ms: 1_900_000_000_000,
-        steady_ms: 0,
-    };
-
-    fn signer(account: &Account) -> Signer {
-        let (network, now_ms) = (NetworkId(7), NOW.wall_ms);
-        let life = Life {
-            issued_ms: now_ms,
-            ttl_ms: DELEGATION_TTL_DEFAULT_MS,
-        };
-        let delegatee = Delegatee::from_seed(Zeroizing::new([2; 32]));
-        let delegation = Delegation::issue(account, &delegatee, network, life).unwrap();
-        let delegation = delegation.verify(&VerifyContext { network, now_ms });
-        Signer::new(delegatee, delegation.unwrap()).unwrap()
-    }
-
-    fn card(account: &Account, key: SealingKey, issued_ms: u64) -> Vec<u8> {
-        let life = Life {
-            issued_ms,
-            ttl_ms: 60_000,
-        };
-        to_vec(&ContactCard::sign(CardSubject(key), &signer(account), life).unwrap())
-    }
-
-    #[test]
-    fn law_a_key_counts_by_its_hash_and_a_card_by_its_signature() {
-        let own = Account::ed25519(Zeroizing::new([1; 32])).unwrap();
-        let edwards = Account::ed25519(Zeroizing::new([3; 32])).unwrap();
-        let other = Account::secp256k1(Zeroizing::new([4; 32])).unwrap();
-        let evil = Account::ed25519(Zeroizing::new([5; 32])).unwrap();
-        let mut peer = Peer::new(Arc::new(signer(&own)), None, NOW);
-        let mut told = |of: &Account, key: Option<&Account>, card: Option<&[u8]>, wall_ms: u64| {
-            let now = Now { wall_ms, ..NOW };
-            let key = key.map(|account| account.key().to_protobuf().to_vec());
-            peer.learn_told(of.did(), key.as_deref(), card, now);
-            peer.sealing.keys.sealing_key(of.did(), wall_ms)
-        };
-        let its_own = SealingKey::of_account(edwards.key());
-        let evils = SealingSecret::for_account(&evil).unwrap().key();
-        let cards = SealingSecret::for_account(&other).unwrap().key();
-        let at_ms = NOW.wall_ms;
-        // Another's key, and none.
-        assert_eq!(told(&edwards, Some(&evil), None, at_ms), None);
-        assert_eq!(told(&edwards, None, None, at_ms), None);
-        // Its own key; and no card changes that, signed by itself or by another.
-        assert_eq!(told(&edwards, Some(&edwards), None, at_ms), its_own);
-        for by in [&edwards, &evil] {
-            let card = card(by, evils, at_ms);
-            assert_eq!(told(&edwards, None, Some(&card), at_ms), its_own);
-        }
-        // An account of another kind: by its own card alone, and while that counts.
-        assert_eq!(told(&other, Some(&other), None, at_ms), None);
-        let forged = card(&evil, evils, at_ms);
-        assert_eq!(told(&other, None, Some(&forged), at_ms), None);
-        let early = card(&other, cards, at_ms + 60_000);
-        assert_eq!(told(&other, None, Some(&early), at_ms), None);
-        let good = card(&other, cards, at_ms);
-        assert_eq!(told(&other, None, Some(&good), at_ms), Some(cards));
-        assert_eq!(told(&other, None, None, at_ms + 60_000), Some(cards));
-        assert_eq!(told(&other, None, None, at_ms + 60_001), None);
-        assert_eq!(peer.keys_known(), 2);
     }
 }
