@@ -20,7 +20,8 @@ use overlane_core::wire::cbor::Writer;
 use overlane_core::{Coded, Did};
 use overlane_node::peer::groups::{
     ASKS_WAITING_MAX, Ask, EVERY_MS, GroupEvent, GroupTicket, GroupsError, IN_HAND_MAX, KEYS_MAX,
-    LINES_MAX, NAME_MAX_BYTES, POSTS_PER_ASK, POSTS_WAITING_MAX, Reply, STRAYS_MAX, WORDS_MAX,
+    LEAVING_MAX, LEAVING_MS, LINES_MAX, NAME_MAX_BYTES, POSTS_PER_ASK, POSTS_WAITING_MAX, Reply,
+    STRAYS_MAX, WORDS_MAX,
 };
 use overlane_recon::{End, ItemSet, Limits};
 use overlane_relay::log::testkit::MemoryLogs;
@@ -667,6 +668,68 @@ fn group_left_is_left_and_its_log_is_deleted() {
     assert_eq!(net.held(0, group), 0);
 }
 
+/// Who is on the roster, as its owner has it.
+fn listed(net: &mut Net, owner: usize) -> usize {
+    let Ok(Reply::Groups(views)) = net.asked(owner, Ask::List) else {
+        panic!("it has a group")
+    };
+    views[0].members.len()
+}
+
+#[test]
+fn group_left_while_its_owner_is_away_is_told_until_the_owner_answers() {
+    let mut net = Net::linked(3, 18);
+    let group = net.team();
+    net.post(0, group, &["x"]);
+    net.run_until_all_hold(&[0, 1, 2], group, 1);
+    net.crash(0);
+    let left = net.asked(2, Ask::Leave { group });
+    assert!(matches!(left, Ok(Reply::Left)));
+    // Who left is started anew before the owner is back.
+    net.run_for(EVERY_MS);
+    net.crash(2);
+    net.start(2);
+    net.run_for(EVERY_MS);
+    net.start(0);
+    net.run_for(EVERY_MS);
+    assert_eq!(listed(&mut net, 0), 2);
+    // It answered: nothing of it is kept any more.
+    let rows = net.groups(2).logs().store().rows(&[]).unwrap();
+    let log = LogId::group(group);
+    let of_it = |key: &[u8]| key.get(1..33) == Some(&log.0[..]);
+    assert!(rows.iter().all(|(key, _)| !of_it(key)), "{rows:?}");
+}
+
+#[test]
+fn group_left_is_told_for_no_longer_than_a_roster_lives_and_to_no_more_than_a_bound() {
+    let mut net = Net::linked(2, 19);
+    let mut groups = Vec::new();
+    for _ in 0..=LEAVING_MAX {
+        let name = format!("group {}", groups.len());
+        let hosts = Vec::new();
+        let Ok(Reply::Group(made)) = net.asked(0, Ask::Create { name, hosts }) else {
+            panic!("it is made")
+        };
+        let ticket = net.invite(0, made.group, 1);
+        net.join(1, ticket);
+        groups.push(made.group);
+    }
+    net.crash(0);
+    let leaving = |net: &mut Net| {
+        let rows = net.groups(1).logs().store().rows(&[0x95]).unwrap();
+        rows.len()
+    };
+    for group in groups {
+        let left = net.asked(1, Ask::Leave { group });
+        assert!(matches!(left, Ok(Reply::Left)), "{left:?}");
+    }
+    net.settle();
+    assert_eq!(leaving(&mut net), LEAVING_MAX);
+    net.now_ms += LEAVING_MS;
+    net.run_for(EVERY_MS);
+    assert_eq!(leaving(&mut net), 0);
+}
+
 #[test]
 fn law_group_bounds_refuse_by_name() {
     let mut net = Net::linked(2, 19);
@@ -1028,6 +1091,8 @@ fn group_the_page_tells_every_bound_as_it_is() {
         NAME_MAX_BYTES,
         GREETING_MS,
         FOLLOW_MS,
+        LEAVING_MAX,
+        LEAVING_MS,
     ];
     assert!(part.contains(&format!("`{}`", bounds::GROUPS_NAMESPACE)));
     let row = format!(
