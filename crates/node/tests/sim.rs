@@ -56,7 +56,7 @@ fn law_a_seed_replays_exactly() {
         mails_per_minute: 10,
         groups: 1,
         messages_per_minute: 2,
-        ..ring(4, 1, 9)
+        ..ring(5, 2, 9)
     };
     for config in [config(8, 2, 7), hostile, mail] {
         let seed = config.seed;
