@@ -254,6 +254,10 @@ impl World<'_> {
                     // What it said once it says again, whichever way that goes: it signs nothing twice.
                     let lies = self.does(node, Act::Lies) && self.permille(500);
                     let lie = lies.then(|| self.lie(node, &frame)).flatten();
+                    if let Some((_, lied)) = lie.as_ref().and_then(|it| it.claims().ok()) {
+                        // It may come back to who said it.
+                        self.lies.insert(lied, None);
+                    }
                     self.lies.insert(digest, lie);
                 }
                 Some(self.lied(node, digest, &frame).unwrap_or(frame))
