@@ -223,14 +223,14 @@ async fn cli_mail_is_held_taken_and_its_end_told_with_codes_and_words() {
 }
 
 #[test]
-fn cli_inbox_of_one_that_is_alone_says_that_nobody_holds_its_mail() {
+fn cli_inbox_of_one_that_is_alone_says_that_its_holders_are_not_known() {
     let place = Place::with_node();
     let _daemon = place.daemon();
     let list = place.overlane(["inbox", "list"]);
     assert_eq!(list.code, 0, "{list:?}");
     assert!(
         list.out
-            .starts_with("no mail waits\nnobody holds mail for this node"),
+            .starts_with("no mail waits\nit is not known yet who holds mail for this node"),
         "{list:?}"
     );
     let probe = place.overlane(["inbox", "probe", "--json"]);
