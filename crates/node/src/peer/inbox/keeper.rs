@@ -458,6 +458,12 @@ impl<S: LogStore> Keeper<S> {
         self.tells_holdings |= !self.inboxes.knows(&owner);
         self.inboxes
             .set_chain(owner, chain.iter().copied(), former)?;
+        // Those who hold it now take nothing from one that they never knew as a holder, such as one that was cut off
+        // with a ring of its own: its owner can fetch what there is itself, once it is back.
+        if !chain.contains(&self.own) && self.inboxes.held(&owner)? > 0 {
+            let frame = Frame::Announce(owner).to_bytes();
+            self.told.push(Told::Say(owner, frame));
+        }
         for &with in chain.iter().chain(asked).filter(|&&with| with != self.own) {
             let pair = (owner, with);
             let room = self.waiting.len() < RECONCILE_WAITING_MAX;
@@ -674,3 +680,6 @@ fn digest_of(name: &[u8]) -> Option<TransactionDigest> {
     let digest = name.get(1..)?.try_into().ok()?;
     Some(TransactionDigest(digest))
 }
+
+#[cfg(test)]
+mod tests;

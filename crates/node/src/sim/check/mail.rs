@@ -267,7 +267,14 @@ impl Mails {
         let owed = self.owed();
         if let Some(first) = owed.first() {
             let count = owed.len();
-            let words = format!("{count} mails are held and never came, one of them {first}");
+            let mut holders = self.stores.iter().filter(|it| it.1.contains_key(first));
+            let holder = holders
+                .next()
+                .and_then(|it| Some((it.0, it.1.get(first)?.owner)));
+            let whose = holder.map(|(by, owner)| format!(" for {owner}, held by {by}"));
+            let whose = whose.unwrap_or_default();
+            let words =
+                format!("{count} mails are held and never came, one of them {first}{whose}");
             return Err((KEPT, words));
         }
         let held = |digest: &TransactionDigest| {
