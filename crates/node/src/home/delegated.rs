@@ -307,8 +307,9 @@ mod tests {
             (true, &KeyLock::Open),
             (true, &lock),
         ] {
-            if held {
-                let _ = key.accept(delegation.clone(), NETWORK, NOW_MS);
+            if held && key.delegation().is_none() {
+                let accepted = key.accept(delegation.clone(), NETWORK, NOW_MS);
+                accepted.expect("its own");
             }
             write(&path, &key, lock).expect("written");
             let back = read(&path, lock).expect("read");

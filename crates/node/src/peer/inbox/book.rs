@@ -97,9 +97,14 @@ impl Entry {
         until.unwrap_or_default()
     }
 
+    /// When it ended. A holder names any instant it likes: none counts that is after the last of the mail.
+    fn ended_ms(&self) -> Option<u64> {
+        self.end().map(|end| end.at_ms.min(self.until_ms()))
+    }
+
     fn is_over(&self, now_ms: u64) -> bool {
-        match self.end() {
-            Some(end) => end.at_ms.saturating_add(ENDED_KEPT_MS) < now_ms,
+        match self.ended_ms() {
+            Some(ended_ms) => ended_ms.saturating_add(ENDED_KEPT_MS) < now_ms,
             None => self.until_ms().saturating_add(ASKED_AFTER_MS) < now_ms,
         }
     }
@@ -140,8 +145,8 @@ impl Book {
     ) -> Vec<Changed> {
         let mut changed = Vec::new();
         if self.mails.len() >= HELD_ELSEWHERE_MAX && !self.mails.contains_key(&digest) {
-            let rank = |it: &Entry| match it.end() {
-                Some(end) => (false, end.at_ms),
+            let rank = |it: &Entry| match it.ended_ms() {
+                Some(ended_ms) => (false, ended_ms),
                 None => (true, it.until_ms()),
             };
             let first = self.mails.iter().min_by_key(|it| rank(it.1));
@@ -351,6 +356,16 @@ mod tests {
         assert!(!again.read(digest(3), b"no row"));
         assert!(again.maintain(ENDED_KEPT_MS).is_empty());
         assert_eq!(again.maintain(ENDED_KEPT_MS + 9).len(), 2);
+    }
+
+    #[test]
+    fn mail_in_the_book_is_over_however_late_a_holder_says_it_ended() {
+        let mut book = Book::default();
+        book.hold(digest(0), did(9), &[(did(1), 50)]);
+        let ended = outcome(0, OutcomeKind::Taken, u64::MAX);
+        assert!(book.end(did(1), &ended).unwrap().unwrap().ended);
+        assert!(book.maintain(50 + ENDED_KEPT_MS).is_empty());
+        assert_eq!(book.maintain(51 + ENDED_KEPT_MS).len(), 1);
     }
 
     #[test]

@@ -16,18 +16,28 @@ pub(super) const NOW: Now = Now {
     steady_ms: 1_000,
 };
 
-pub(super) fn peer() -> Peer {
-    let account = Account::ed25519(Zeroizing::new([1; 32])).unwrap();
-    let (network, now_ms) = (NetworkId(7), NOW.wall_ms);
+pub(super) const NETWORK: NetworkId = NetworkId(7);
+pub(super) const AT: VerifyContext = VerifyContext {
+    network: NETWORK,
+    now_ms: NOW.wall_ms,
+};
+
+pub(super) fn account(seed: u8) -> Account {
+    Account::ed25519(Zeroizing::new([seed; 32])).unwrap()
+}
+
+pub(super) fn signer(seed: u8) -> Arc<Signer> {
     let life = Life {
-        issued_ms: now_ms,
+        issued_ms: NOW.wall_ms,
         ttl_ms: DELEGATION_TTL_DEFAULT_MS,
     };
-    let delegatee = Delegatee::from_seed(Zeroizing::new([2; 32]));
-    let delegation = Delegation::issue(&account, &delegatee, network, life).unwrap();
-    let delegation = delegation.verify(&VerifyContext { network, now_ms });
-    let signer = Signer::new(delegatee, delegation.unwrap()).unwrap();
-    let mut peer = Peer::new(Arc::new(signer), None, NOW);
+    let delegatee = Delegatee::from_seed(Zeroizing::new([seed ^ 0x80; 32]));
+    let delegation = Delegation::issue(&account(seed), &delegatee, NETWORK, life).unwrap();
+    Arc::new(Signer::new(delegatee, delegation.verify(&AT).unwrap()).unwrap())
+}
+
+pub(super) fn peer() -> Peer {
+    let mut peer = Peer::new(signer(1), None, NOW);
     peer.open_inbox([3; 32], NOW);
     peer
 }

@@ -666,6 +666,9 @@ fn read_book<S: LogStore>(inboxes: &mut Inboxes<S>) -> Result<Book, InboxesError
     let mut book = Book::default();
     for (name, row) in rows.map_err(LogsError::Store)? {
         if !digest_of(&name).is_some_and(|digest| book.read(digest, &row)) {
+            tracing::warn!(
+                "a mail that others hold is known no more: its row in the book does not read"
+            );
             inboxes.logs().put_row(name, None);
         }
     }

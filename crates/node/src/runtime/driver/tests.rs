@@ -13,6 +13,19 @@ const LINK: LinkId = LinkId(1);
 /// Frames that wait on the link beyond the bound.
 const BEYOND: usize = 10;
 
+/// The link is up, to this peer.
+fn up(peer: Did) -> LinkEvent {
+    LinkEvent::Up {
+        link: LINK,
+        peer,
+        dialed_url: None,
+        quota: QuotaHint::default(),
+        witness: None,
+        account: None,
+        leaving: false,
+    }
+}
+
 /// A driver whose workers the test is.
 struct Driven {
     links: mpsc::Sender<LinkEvent>,
@@ -128,21 +141,12 @@ async fn law_the_driver_reads_no_link_at_the_bound_of_outstanding_checks() {
     let identity = Arc::new(Identity::new(account(), NETWORK, 86_400_000).unwrap());
     let signer = identity.signer();
     let bytes = frame(&signer, life(Clock::wall_ms()));
-    let up = LinkEvent::Up {
-        link: LINK,
-        peer: signer.did(),
-        dialed_url: None,
-        quota: QuotaHint::default(),
-        witness: None,
-        account: None,
-        leaving: false,
-    };
     let frames = (0..VERIFY_OUTSTANDING_MAX + BEYOND).map(|_| LinkEvent::Frames {
         link: LINK,
         class: Class::Control,
         frames: vec![bytes.clone().into()],
     });
-    let driven = Driven::start([up].into_iter().chain(frames), &identity);
+    let driven = Driven::start([up(signer.did())].into_iter().chain(frames), &identity);
     driven.until_jobs(VERIFY_OUTSTANDING_MAX).await;
     for answered in 0..BEYOND {
         // Each round would read a frame with an even chance, were it allowed to.
@@ -161,21 +165,12 @@ async fn law_the_driver_reads_no_frame_of_many_at_the_bound_of_outstanding_check
     let identity = Arc::new(Identity::new(account(), NETWORK, 86_400_000).unwrap());
     let signer = identity.signer();
     let bytes: Bytes = frame(&signer, life(Clock::wall_ms())).into();
-    let up = LinkEvent::Up {
-        link: LINK,
-        peer: signer.did(),
-        dialed_url: None,
-        quota: QuotaHint::default(),
-        witness: None,
-        account: None,
-        leaving: false,
-    };
     let frames = LinkEvent::Frames {
         link: LINK,
         class: Class::Control,
         frames: vec![bytes; VERIFY_OUTSTANDING_MAX + BEYOND],
     };
-    let driven = Driven::start([up, frames], &identity);
+    let driven = Driven::start([up(signer.did()), frames], &identity);
     for _ in 0..=BEYOND {
         driven.until_jobs(VERIFY_OUTSTANDING_MAX).await;
         driven.rounds(64).await;
@@ -201,16 +196,7 @@ async fn law_whoever_asks_a_node_that_ends_is_not_left_waiting() {
         class: Class::Control,
         frames: vec![frame(&signer, life(Clock::wall_ms())).into()],
     };
-    let up = LinkEvent::Up {
-        link: LINK,
-        peer: signer.did(),
-        dialed_url: None,
-        quota: QuotaHint::default(),
-        witness: None,
-        account: None,
-        leaving: false,
-    };
-    let driven = Driven::start([up, frame], &identity);
+    let driven = Driven::start([up(signer.did()), frame], &identity);
     // A check that is out keeps the driver from its end.
     driven.until_jobs(1).await;
     let (ended, end) = oneshot::channel();

@@ -1,9 +1,7 @@
 //! A keeper by itself, over a store in memory.
 
 use overlane_core::TxId;
-use overlane_core::identity::{
-    Account, DELEGATION_TTL_DEFAULT_MS, Delegatee, Delegation, Life, Verified,
-};
+use overlane_core::identity::{Life, Verified};
 use overlane_core::seal::{SEALED_NAMESPACE, SealContext, SealingKey, seal};
 use overlane_core::transaction::{
     Draft, Message, Namespace, PROOF_TTL_DEFAULT_MS, RelayFields, Transaction,
@@ -11,28 +9,8 @@ use overlane_core::transaction::{
 use overlane_relay::log::testkit::MemoryLogs;
 use zeroize::Zeroizing;
 
+use super::super::fixture::{AT, NETWORK, NOW, account, signer};
 use super::*;
-
-const NETWORK: NetworkId = NetworkId(7);
-const NOW_MS: u64 = 1_900_000_000_000;
-const AT: VerifyContext = VerifyContext {
-    network: NETWORK,
-    now_ms: NOW_MS,
-};
-
-fn account(seed: u8) -> Account {
-    Account::ed25519(Zeroizing::new([seed; 32])).unwrap()
-}
-
-fn signer(seed: u8) -> Arc<Signer> {
-    let delegatee = Delegatee::from_seed(Zeroizing::new([seed ^ 0x80; 32]));
-    let life = Life {
-        issued_ms: NOW_MS,
-        ttl_ms: DELEGATION_TTL_DEFAULT_MS,
-    };
-    let delegation = Delegation::issue(&account(seed), &delegatee, NETWORK, life).unwrap();
-    Arc::new(Signer::new(delegatee, delegation.verify(&AT).unwrap()).unwrap())
-}
 
 /// Sealed mail of one account to another.
 fn mail(from: u8, to: u8) -> Verified<Payload> {
@@ -46,7 +24,7 @@ fn mail(from: u8, to: u8) -> Verified<Payload> {
     let chat = Namespace::new("chat").unwrap();
     let body = seal(&key, &context, chat, b"hello", Zeroizing::new([9; 32])).unwrap();
     let life = Life {
-        issued_ms: NOW_MS,
+        issued_ms: NOW.wall_ms,
         ttl_ms: PROOF_TTL_DEFAULT_MS,
     };
     let draft = Draft {
@@ -66,17 +44,17 @@ fn mail(from: u8, to: u8) -> Verified<Payload> {
     payload.verify(&AT).unwrap()
 }
 
-/// Whom the owner of an inbox is told by of mail, as a chain comes to be known that is this.
+/// Whether the owner is told of mail that is held here, once it is known that this is its chain.
 fn announced(chain: &[Did]) -> bool {
     let (own, owner) = (account(2).did(), account(3).did());
-    let mut keeper = Keeper::open(MemoryLogs::default(), NETWORK, own, 10, NOW_MS).unwrap();
+    let mut keeper = Keeper::open(MemoryLogs::default(), NETWORK, own, 10, NOW.wall_ms).unwrap();
     let mut told = |job| {
         keeper.handle(Work {
             job,
-            now_ms: NOW_MS,
+            now_ms: NOW.wall_ms,
             holds_place: false,
         });
-        keeper.flush(NOW_MS)
+        keeper.flush(NOW.wall_ms)
     };
     let held = told(Job::Deposit {
         payload: mail(1, 3).to_frame(|_| false),
