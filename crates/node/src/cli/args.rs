@@ -1,20 +1,21 @@
 //! What can be typed.
 
 mod groups;
+mod keys;
+mod replay;
+mod run;
+mod send;
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
-use overlane_core::Class;
-use overlane_core::identity::{DELEGATION_TTL_DEFAULT_MS, DELEGATION_TTL_MAX_MS};
-use overlane_core::store::RecordName;
-use overlane_node::api::ClassName;
-use overlane_node::home::{LogFilter, Profile};
-use overlane_storage_native::StoreKind;
 
 pub(super) use groups::{Groups, Post};
+pub(super) use keys::{DAY_MS, Init, Key, Lock};
+pub(super) use replay::{CheckForks, Forks, Replay};
+pub(super) use run::{Config, Run, Set};
+use send::SEND_HELP;
+pub(super) use send::{Receipt, Send};
 
 const OVERVIEW: &str = "\
 Example: overlane demo                 three nodes tell the whole story in seconds
@@ -259,15 +260,6 @@ Example: overlane explain replay/fork
          overlane explain DIGEST                        as `overlane send` printed it
          overlane explain DID SEQUENCE                  from or to that account; also DID#SEQUENCE";
 
-const SEND_HELP: &str = "\
-Without TEXT and --file the body is read from standard input.
-
-Example: overlane send 0f1e2d3c4b5a69788796a5b4c3d2e1f00f1e2d3c \"hello\"
-         overlane send DID --file photo.jpg          up to 60 MB, in chunks, with a bar
-         overlane send DID \"hello\" --receipt=hello.receipt   wait until it is admitted, and keep the proof
-         overlane send DID \"hello\" --keep signed.bin    keep the signed bytes,
-         overlane send --signed signed.bin              and offer them again: a replay";
-
 #[cfg(feature = "sim")]
 const SIM_HELP: &str = "\
 Example: overlane sim --nodes 16 --minutes 10 --seed 7
@@ -322,134 +314,6 @@ pub(super) struct Sim {
 }
 
 #[derive(Debug, Args)]
-pub(super) struct Init {
-    /// The number of the network to belong to [default: 1]
-    #[arg(long, value_name = "NUMBER")]
-    pub(super) network: Option<u32>,
-    /// Where other nodes post their offers [default: 127.0.0.1:7420]
-    #[arg(long, value_name = "ADDRESS:PORT")]
-    pub(super) listen: Option<SocketAddr>,
-    /// How the replay records are kept [default: journal]
-    #[arg(long, value_name = "KIND", value_parser = store_kind())]
-    pub(super) store: Option<StoreKind>,
-    /// Leave an account that is there already as it is, and end well
-    #[arg(long)]
-    pub(super) if_missing: bool,
-    /// The kind of the new account's key: ed25519, or secp256k1, which can be kept away from its node
-    /// (`overlane key delegate`) but is in no group [default: ed25519]
-    #[arg(long, value_name = "KIND", value_parser = ["ed25519", "secp256k1"], conflicts_with = "delegated_by")]
-    pub(super) kind: Option<String>,
-    /// Make no account: sign for this one, which is kept elsewhere and lets this home sign
-    /// (`overlane key request`)
-    #[arg(long, value_name = "DID-KEY")]
-    pub(super) delegated_by: Option<String>,
-    #[command(flatten)]
-    pub(super) lock: Lock,
-    /// What the defaults are made for: home or server [default: home]
-    #[arg(long, value_name = "PROFILE")]
-    pub(super) profile: Option<Profile>,
-}
-
-/// What a key at rest is sealed under.
-#[derive(Debug, Args)]
-#[group(multiple = false)]
-pub(super) struct Lock {
-    /// Seal the key under the passphrase in this file (its first line)
-    #[arg(long, value_name = "FILE")]
-    pub(super) passphrase_file: Option<PathBuf>,
-    /// Seal the key under what this file holds: 32 random bytes or more
-    #[arg(long, value_name = "FILE")]
-    pub(super) key_file: Option<PathBuf>,
-}
-
-pub(super) const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
-
-/// Days that a delegation lives unless asked otherwise.
-const DELEGATION_DAYS_DEFAULT: u64 = DELEGATION_TTL_DEFAULT_MS / DAY_MS;
-
-fn days() -> clap::builder::RangedU64ValueParser {
-    clap::value_parser!(u64).range(1..=DELEGATION_TTL_MAX_MS / DAY_MS)
-}
-
-#[derive(Debug, Subcommand)]
-pub(super) enum Key {
-    /// Show who this is, and what the key at rest is sealed under
-    #[command(after_help = "Example: overlane key show")]
-    Show,
-    /// Seal the key at rest under a passphrase or a key file, or open it for good with neither
-    ///
-    /// A node that runs goes on; its next start needs what the key is sealed under then, as
-    /// key.passphrase_file or key.file says, or as it is typed.
-    #[command(after_help = "Example: overlane key seal --passphrase-file secret.txt")]
-    Seal(Lock),
-    /// Write the key to a file, sealed
-    ///
-    /// Without a passphrase file or a key file it is written open, which --open has to say. Two nodes
-    /// must never run with one key: they would sign the same sequences.
-    #[command(
-        after_help = "Example: overlane key export account.sealed --passphrase-file secret.txt"
-    )]
-    Export {
-        /// The file; one that is there is never written over
-        file: PathBuf,
-        #[command(flatten)]
-        lock: Lock,
-        /// Write it open
-        #[arg(long)]
-        open: bool,
-    },
-    /// Make a home of a key that was exported
-    ///
-    /// The home must hold no account. Its replay store is empty: what the account's last store knew is
-    /// not known here, so the node it is of must have stopped for good.
-    #[command(
-        after_help = "Example: overlane key import account.sealed --passphrase-file secret.txt"
-    )]
-    Import {
-        /// The file
-        file: PathBuf,
-        #[command(flatten)]
-        lock: Lock,
-    },
-    /// Have the running node sign with a new delegatee key from now on
-    ///
-    /// Its account, links, streams and windows stay as they are; nothing is sent twice or lost.
-    #[command(after_help = "Example: overlane key rotate")]
-    Rotate,
-    /// Ask an account that is kept elsewhere to let this home sign for it
-    ///
-    /// Prints a request, which holds no secret: carry it to where the account's key is, and what
-    /// `overlane key delegate` prints there back to here. A running node signs with what it has until it is
-    /// started again.
-    #[command(after_help = "Example: overlane --home node key request --days 30 > request.txt")]
-    Request {
-        /// How long it may sign: the account sees it, and grants this or nothing
-        #[arg(long, default_value_t = DELEGATION_DAYS_DEFAULT, value_parser = days())]
-        days: u64,
-    },
-    /// Let the home that a request is of sign for this account, for a while
-    ///
-    /// The account's key stays where it is. Whoever has that home signs for the account until the end that is
-    /// shown; nothing takes it back before.
-    #[command(
-        after_help = "Example: overlane --home account key delegate \"$(cat request.txt)\" > word.txt"
-    )]
-    Delegate {
-        /// What `overlane key request` printed
-        request: String,
-        /// Grant no longer life than this
-        #[arg(long, default_value_t = DELEGATION_DAYS_DEFAULT, value_parser = days())]
-        days: u64,
-    },
-    /// Take the account's word on what this home asked for
-    #[command(after_help = "Example: overlane --home node key accept \"$(cat word.txt)\"")]
-    Accept {
-        /// What `overlane key delegate` printed
-        delegation: String,
-    },
-}
-
-#[derive(Debug, Args)]
 pub(super) struct Health {
     /// Wait so long for it, as after a start
     #[arg(long, value_name = "SECONDS", default_value_t = 0, value_parser = clap::value_parser!(u64).range(..=3600))]
@@ -469,62 +333,6 @@ pub(super) struct Completions {
 pub(super) struct Manual {
     /// The folder; it is made if it is not there
     pub(super) dir: PathBuf,
-}
-
-#[derive(Debug, Args)]
-pub(super) struct Run {
-    /// Listen here instead of where the configuration says
-    #[arg(long, value_name = "ADDRESS:PORT")]
-    pub(super) listen: Option<SocketAddr>,
-    /// Answer GET /metrics here too, an address of the loopback
-    #[arg(long, value_name = "ADDRESS:PORT")]
-    pub(super) metrics: Option<SocketAddr>,
-    /// Log this instead of what the configuration says: a level, or levels by target
-    #[arg(long, value_name = "FILTER")]
-    pub(super) log: Option<LogFilter>,
-    #[command(flatten)]
-    pub(super) set: Set,
-}
-
-/// Keys of the configuration as they are typed.
-#[derive(Debug, Args)]
-pub(super) struct Set {
-    /// Let a key of the configuration have this value; can be given more than once
-    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = key_and_value)]
-    pub(super) set: Vec<(String, String)>,
-}
-
-fn key_and_value(text: &str) -> Result<(String, String), &'static str> {
-    let (key, value) = text.split_once('=').ok_or("expected KEY=VALUE")?;
-    Ok((key.trim().to_owned(), value.trim().to_owned()))
-}
-
-#[derive(Debug, Subcommand)]
-pub(super) enum Config {
-    /// Find everything that is wrong with the configuration; exit code 2 if anything is
-    ///
-    /// Of the file with its line, of the environment and of flags with their names, and what was
-    /// probably meant.
-    #[command(after_help = "Example: overlane config check")]
-    Check(Set),
-    /// Show every key and its value
-    #[command(after_help = "Example: overlane config show --origin")]
-    Show {
-        /// Show who said so: a flag, the environment, a line of the file, the profile, nobody
-        #[arg(long)]
-        origin: bool,
-        #[command(flatten)]
-        set: Set,
-    },
-    /// Say what a key does, what it may be and what it is by default; without one, all of them
-    #[command(after_help = "Example: overlane config explain links.max")]
-    Explain {
-        /// The key
-        key: Option<String>,
-        /// Print the page of the documentation
-        #[arg(long, conflicts_with = "key")]
-        page: bool,
-    },
 }
 
 #[derive(Debug, Subcommand)]
@@ -639,135 +447,6 @@ pub(super) enum Refs {
     },
 }
 
-#[derive(Debug, Subcommand)]
-pub(super) enum Replay {
-    /// List every record: what it is of, and whether it restores
-    #[command(after_help = "Example: overlane replay list --json")]
-    List,
-    /// Show one record in full
-    #[command(
-        after_help = "Example: overlane replay show 0f1e2d3c4b5a69788796a5b4c3d2e1f00f1e2d3c"
-    )]
-    Show {
-        /// The record's name: 40 hexadecimal digits, as `overlane replay list` shows it
-        name: RecordName,
-    },
-    /// Read and judge every record; exit code 1 if one does not restore
-    #[command(after_help = "Example: overlane replay verify")]
-    Verify,
-    /// Move one record aside, so that its stream starts again
-    ///
-    /// Says first what may be replayed or lost, and does nothing without --yes. What is moved
-    /// aside is kept in the store's folder.
-    #[command(
-        after_help = "Example: overlane replay clear 0f1e2d3c4b5a69788796a5b4c3d2e1f00f1e2d3c --yes"
-    )]
-    Clear {
-        /// The record's name: 40 hexadecimal digits, as `overlane replay list` shows it
-        name: RecordName,
-        /// Do it
-        #[arg(long)]
-        yes: bool,
-    },
-    /// Show the mail floor; exit code 1 if it lies in the future
-    ///
-    /// Mail that was spent before the floor is refused. A clock that once ran ahead may have left
-    /// the floor in the future; this says so, and what lowering it costs.
-    #[command(after_help = "Example: overlane replay floor --json")]
-    Floor {
-        /// Lower a floor that lies in the future to this instant
-        #[arg(long)]
-        reset: bool,
-    },
-    /// List the evidence of forks that the store keeps
-    #[command(after_help = FORKS_HELP)]
-    Forks(Forks),
-}
-
-const FORKS_HELP: &str = "\
-Example: overlane replay forks --export evidence
-         overlane replay forks verify evidence/0f1e2d3c4b5a69788796a5b4c3d2e1f00f1e2d3c.fork";
-
-#[derive(Debug, Args)]
-#[command(args_conflicts_with_subcommands = true)]
-pub(super) struct Forks {
-    /// Write each evidence to a file in this folder
-    #[arg(long, value_name = "DIR")]
-    pub(super) export: Option<PathBuf>,
-    #[command(subcommand)]
-    pub(super) check: Option<CheckForks>,
-}
-
-#[derive(Debug, Subcommand)]
-pub(super) enum CheckForks {
-    /// Check an exported evidence by its signatures; needs no node, no store and no network
-    #[command(after_help = "Example: overlane replay forks verify evidence.fork")]
-    Verify {
-        /// The file
-        file: PathBuf,
-    },
-}
-
-#[derive(Debug, Args)]
-pub(super) struct Send {
-    /// The destination: 40 hexadecimal digits, or did:key:z…
-    #[arg(required_unless_present = "signed")]
-    pub(super) did: Option<String>,
-    /// The message's body
-    #[arg(conflicts_with = "file")]
-    pub(super) text: Option<String>,
-    /// Take the body from this file
-    #[arg(long, value_name = "FILE")]
-    pub(super) file: Option<PathBuf>,
-    /// What the message is about, for the application at the other end (at most 64 bytes)
-    #[arg(long, value_name = "NAME", default_value = "text")]
-    pub(super) namespace: String,
-    /// The traffic class to sign the message into
-    #[arg(long, value_name = "CLASS", value_parser = class_name(), default_value = "application")]
-    pub(super) class: ClassName,
-    /// Do not have it held where the destination does not answer, and do not wait for its answer
-    #[arg(long)]
-    pub(super) no_hold: bool,
-    /// Send it unsealed: every node on its way can read it
-    #[arg(long)]
-    pub(super) plain: bool,
-    /// Wait this long for a link to the destination
-    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
-    pub(super) wait: u16,
-    /// Wait for the destination's signed word that it admitted the message, durably; keep it in FILE
-    ///
-    /// Waits as long as --wait says; exit code 1 if none came. Anybody can check it, anywhere:
-    /// `overlane receipt verify FILE`.
-    #[arg(
-        long,
-        value_name = "FILE",
-        num_args = 0..=1,
-        require_equals = true,
-        default_missing_value = "-"
-    )]
-    pub(super) receipt: Option<PathBuf>,
-    /// Keep the signed bytes in this file
-    #[arg(long, value_name = "FILE", conflicts_with = "signed")]
-    pub(super) keep: Option<PathBuf>,
-    /// Offer the signed bytes that --keep wrote to this file again, signing nothing
-    #[arg(
-        long,
-        value_name = "FILE",
-        conflicts_with_all = ["did", "text", "file", "namespace", "class", "plain"]
-    )]
-    pub(super) signed: Option<PathBuf>,
-}
-
-#[derive(Debug, Subcommand)]
-pub(super) enum Receipt {
-    /// Check a receipt by its signatures; needs no node and no network
-    #[command(after_help = "Example: overlane receipt verify hello.receipt")]
-    Verify {
-        /// The file
-        file: PathBuf,
-    },
-}
-
 #[derive(Debug, Args)]
 pub(super) struct Doctor {
     /// What to look at, if not at everything
@@ -821,16 +500,4 @@ pub(super) struct Watch {
     /// Save bodies of more than 4 KiB in this folder, each under its digest, and show where
     #[arg(long, value_name = "DIR")]
     pub(super) save: Option<PathBuf>,
-}
-
-/// A traffic class by its name, with the names in the help.
-fn class_name() -> impl TypedValueParser<Value = ClassName> {
-    PossibleValuesParser::new(Class::ALL.map(Class::name)).try_map(|name| name.parse())
-}
-
-/// A store by its kind's name, with the names in the help.
-fn store_kind() -> impl TypedValueParser<Value = StoreKind> {
-    let names = [StoreKind::Journal, StoreKind::Files].map(StoreKind::name);
-    let known = |name: String| StoreKind::from_name(&name).ok_or("no such store");
-    PossibleValuesParser::new(names).try_map(known)
 }
