@@ -169,7 +169,7 @@ async fn cli_mail_is_held_taken_and_its_end_told_with_codes_and_words() {
     for (args, out) in [
         (&["inbox", "take"][..], "no mail waits\n"),
         (&["inbox", "take", "--all"], "no mail waits\n"),
-        (&["inbox", "take", "--json"], ""),
+        (&["inbox", "take", "--json"], "{}\n"),
     ] {
         let none = run(&receiver, args);
         assert_eq!((none.code, none.out.as_str()), (1, out));
@@ -242,4 +242,65 @@ fn cli_inbox_of_one_that_is_alone_says_that_its_holders_are_not_known() {
     ] {
         assert_eq!(place.overlane(args).code, 2, "{args:?}");
     }
+}
+
+/// What a newcomer with two computers meets first.
+#[tokio::test(flavor = "multi_thread")]
+async fn cli_mail_of_two_nodes_alone_is_held_by_its_sender_until_the_other_is_back() {
+    let mut nodes = ring_of(2, MAILS_KEPT).await;
+    let (mut receiver, mut sender) = (nodes.remove(1), nodes.remove(0));
+    let to = receiver.did_key.clone();
+    let did = receiver.did.clone();
+    receiver.stop();
+    sender.until(|seen| seen.holders.is_empty()).await;
+    let sent = words(&sender, &["send", &to, "letter one", "--wait", "0"]);
+    let held = sent.lines().nth(2).expect("where it is");
+    assert!(
+        held.starts_with("held here until ") && held.contains(" GMT: "),
+        "{sent}"
+    );
+    assert!(sent.ends_with("keep it running\n"), "{sent}");
+    let sent = says(&sender, &["send", &did, "letter two", "--wait", "0"]);
+    assert_eq!(sent["arrived"]["state"], "held");
+    let by = sent["arrived"]["by"].as_array().expect("holders");
+    assert_eq!((by.len(), &by[0]["here"]), (1, &json!(true)));
+    assert_eq!(by[0]["did"], json!(sender.did));
+    let list = words(&sender, &["inbox", "list"]);
+    assert!(list.contains(" here alone until "), "{list}");
+    for args in [
+        &[
+            "send",
+            &did,
+            "now or never",
+            "--no-hold",
+            "--wait",
+            "0",
+            "--json",
+        ][..],
+        &[
+            "send",
+            &did,
+            "in the open",
+            "--plain",
+            "--wait",
+            "0",
+            "--json",
+        ],
+    ] {
+        run(&sender, args).is_refused(5, "send/unreachable");
+    }
+    // It outlives both.
+    sender.stop();
+    sender.start().await;
+    receiver.start().await;
+    let added = receiver
+        .place
+        .overlane(["peer", "add", &sender.url(), "--json"]);
+    assert_eq!(added.code, 0, "{added:?}");
+    for _ in 0..2 {
+        let letter = words(&receiver, &["inbox", "take", "--wait", "120"]);
+        assert!(letter.starts_with(&format!("{} ", sender.did)), "{letter}");
+    }
+    sender.until(|seen| seen.ended.len() == 2).await;
+    sender.holds(&did, 0).await;
 }

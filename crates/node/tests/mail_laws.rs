@@ -9,6 +9,7 @@
 )]
 #![allow(dead_code, reason = "the mesh serves other tests too")]
 
+mod mail_alone;
 mod mesh;
 
 use std::collections::BTreeSet;

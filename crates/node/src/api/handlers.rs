@@ -156,7 +156,7 @@ pub(super) async fn send(State(daemon): Shared, asked: Asked<SendRequest>) -> An
     daemon.wait_for(destination, asked.wait_ms).await;
     if asked.hold && !asked.plain {
         let sent = daemon.node.send_or_hold(destination, message).await?;
-        let arrived = Some(inbox::arrived(&sent.arrived));
+        let arrived = Some(inbox::arrived(&sent.arrived, daemon.node.did()));
         let receipt = daemon
             .with_receipt(sent.receipt, asked.receipt_ms, None)
             .await?;

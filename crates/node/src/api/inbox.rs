@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
-use overlane_core::TransactionDigest;
 use overlane_core::replay::CUSTODY_CAPACITY;
 use overlane_core::transaction::{Data, Message};
+use overlane_core::{Did, TransactionDigest};
 use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, sleep_until};
 use utoipa::ToSchema;
@@ -130,6 +130,9 @@ pub struct HoldReport {
     pub did: String,
     /// The last instant at which it does, in Unix milliseconds.
     pub until_ms: u64,
+    /// Whether it is this node itself.
+    #[serde(default)]
+    pub here: bool,
 }
 
 /// An inbox that this node holds for another.
@@ -169,13 +172,14 @@ pub struct ProbedReport {
     pub taken_ms: Option<u64>,
 }
 
-pub(super) fn arrived(arrived: &Result<Arrived, InboxError>) -> ArrivedReport {
+pub(super) fn arrived(arrived: &Result<Arrived, InboxError>, own: Did) -> ArrivedReport {
     match arrived {
         Ok(Arrived::Delivered) => ArrivedReport::Delivered,
         Ok(Arrived::Held(receipts)) => {
             let by = receipts.iter().map(|receipt| HoldReport {
                 did: receipt.signer().to_string(),
                 until_ms: receipt.until_ms(),
+                here: receipt.signer() == own,
             });
             ArrivedReport::Held { by: by.collect() }
         }
@@ -187,7 +191,10 @@ pub(super) fn arrived(arrived: &Result<Arrived, InboxError>) -> ArrivedReport {
 #[utoipa::path(get, path = "/v1/inbox",
     responses((status = 200, description = "as asked", body = InboxReport), Refused))]
 pub(super) async fn show(State(daemon): Shared) -> Answer<InboxReport> {
-    Ok(Json(InboxReport::from(&daemon.node.mail().await?)))
+    Ok(Json(InboxReport::of(
+        &daemon.node.mail().await?,
+        daemon.node.did(),
+    )))
 }
 
 /// Asks the holders, then the same.
@@ -195,7 +202,10 @@ pub(super) async fn show(State(daemon): Shared) -> Answer<InboxReport> {
     responses((status = 200, description = "as asked", body = InboxReport), Refused))]
 pub(super) async fn fetch(State(daemon): Shared) -> Answer<InboxReport> {
     daemon.node.fetch_mail().await?;
-    Ok(Json(InboxReport::from(&daemon.node.mail().await?)))
+    Ok(Json(InboxReport::of(
+        &daemon.node.mail().await?,
+        daemon.node.did(),
+    )))
 }
 
 /// Takes a mail.
@@ -329,8 +339,9 @@ fn parse_digest(text: &str) -> Result<TransactionDigest, ApiError> {
         .ok_or(ApiError::NotHex { field: "digest" })
 }
 
-impl From<&MailStatus> for InboxReport {
-    fn from(mail: &MailStatus) -> Self {
+impl InboxReport {
+    fn of(mail: &MailStatus, own: Did) -> Self {
+        let held = |mail| held(mail, own);
         let holder = |did| HolderReport {
             did: format!("{did}"),
             drained: mail.drained.contains(did),
@@ -368,10 +379,11 @@ fn waiting(mail: &WaitingMail) -> WaitingReport {
     }
 }
 
-fn held(mail: &HeldElsewhere) -> HeldReport {
+fn held(mail: &HeldElsewhere, own: Did) -> HeldReport {
     let by = mail.by.iter().map(|(did, &until_ms)| HoldReport {
         did: did.to_string(),
         until_ms,
+        here: *did == own,
     });
     HeldReport {
         digest: mail.digest.to_string(),

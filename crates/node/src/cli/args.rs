@@ -390,7 +390,7 @@ pub(super) enum Inbox {
     /// Take a mail: it is shown, and those who hold it let go of it
     ///
     /// The one that came first, unless a digest is named. Exit code 1 if none waits, or fewer than were
-    /// asked for.
+    /// asked for. With --json, an object for each, and an empty one if none waits.
     #[command(after_help = "Example: overlane inbox take --count 10 --wait 60 --json")]
     Take {
         /// Which one, by its digest

@@ -100,11 +100,14 @@ fn in_words(report: &InboxReport, overlane: &str) -> String {
     }
     for mail in &report.held {
         let until = mail.by.iter().map(|it| it.until_ms).max();
+        let by = match mail.by.iter().all(|it| it.here) {
+            true => "here alone".to_owned(),
+            false => format!("by {}", mail.by.len()),
+        };
         lines.push(format!(
-            "held for {}: {} by {} until {}",
+            "held for {}: {} {by} until {}",
             mail.destination,
             mail.digest,
-            mail.by.len(),
             until.map_or_else(String::new, time)
         ));
     }
@@ -137,8 +140,8 @@ fn take(
             }
             // Nothing is left: that is the end of all, and the answer no to who wants more.
             Err(failure) if failure.code() == EMPTY => {
-                if taken == 0 && !output.json {
-                    output.line("no mail waits")?;
+                if taken == 0 {
+                    output.line(if output.json { "{}" } else { "no mail waits" })?;
                 }
                 let enough = most.is_none() && taken > 0;
                 return Ok(if enough { Done::Yes } else { Done::No });

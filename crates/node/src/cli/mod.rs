@@ -31,6 +31,7 @@ mod share;
 mod sim;
 mod status;
 mod support;
+mod waits;
 mod watch;
 
 use std::ffi::OsString;

@@ -25,6 +25,7 @@ use super::ask;
 use super::inbox::time;
 use super::output::{Done, Failure, Output};
 use super::receipts;
+use super::waits::Waits;
 
 #[derive(Serialize)]
 struct Sent {
@@ -138,6 +139,15 @@ fn arrived_in_words(arrived: &ArrivedReport) -> String {
     match arrived {
         ArrivedReport::Delivered => "\ndelivered: its destination has admitted it".to_owned(),
         ArrivedReport::Held { by } => {
+            if let [hold] = &by[..]
+                && hold.here
+            {
+                return format!(
+                    "\nheld here until {}: its destination does not answer, and no other node is there to hold \
+                     it.\nIt is handed over when its destination comes and this node runs: keep it running",
+                    time(hold.until_ms)
+                );
+            }
             let mut text = String::from("\nheld: its destination does not answer");
             for hold in by {
                 text += &format!("\n  by {} until {}", hold.did, time(hold.until_ms));
@@ -205,7 +215,9 @@ fn sign(home: &Home, send: &Send, output: &Output) -> Result<SendReceipt, Failur
         wait_ms: wait_ms(send),
         receipt_ms: receipt_ms(send),
     };
-    call(home, "/v1/send", &asked)
+    let answered = || format!("{} says that it admitted the message", asked.destination);
+    let awaited = holds.then(answered);
+    call(home, "/v1/send", &asked, Waits::of(send, awaited))
 }
 
 /// Sends a body that travels in chunks, with a bar on a terminal.
@@ -230,7 +242,7 @@ fn upload(home: &Home, send: &Send, body: &[u8], output: &Output) -> Result<Send
         true => ProgressBar::hidden(),
         false => ProgressBar::new(body.len() as u64).with_style(bar_style()),
     };
-    let sent = ask(async {
+    let sent = ask(Waits::of(send, None).said(&client, async {
         let failed = |error: ClientError| Failure::of_daemon(&error);
         let mut steps = client.upload(&asked, body).await.map_err(failed)?;
         loop {
@@ -256,7 +268,7 @@ fn upload(home: &Home, send: &Send, body: &[u8], output: &Output) -> Result<Send
                 }
             }
         }
-    });
+    }));
     bar.finish_and_clear();
     sent
 }
@@ -274,13 +286,19 @@ fn offer_again(home: &Home, file: &Path, send: &Send) -> Result<SendReceipt, Fai
         wait_ms: wait_ms(send),
         receipt_ms: receipt_ms(send),
     };
-    call(home, "/v1/offer_again", &asked)
+    call(home, "/v1/offer_again", &asked, Waits::of(send, None))
 }
 
-fn call(home: &Home, path: &str, asked: &impl Serialize) -> Result<SendReceipt, Failure> {
+fn call(
+    home: &Home,
+    path: &str,
+    asked: &impl Serialize,
+    waits: Waits,
+) -> Result<SendReceipt, Failure> {
     let client = Client::of(home);
     ask(async {
-        let answer = client.call(Method::POST, path, asked).await;
+        let question = client.call(Method::POST, path, asked);
+        let answer = waits.said(&client, question).await;
         answer.map_err(|error| Failure::of_daemon(&error))
     })
 }

@@ -269,14 +269,22 @@ impl Outbound {
         streams.chain(self.paced_lanes.values().copied()).min()
     }
 
-    /// Every message of every stream to `destination` that is not past its pace.
-    pub(super) fn drain_waiting(&mut self, destination: Did) -> Vec<(SendId, u64)> {
+    /// Every message of every stream to `destination` that is not past its pace, but for those that stay.
+    pub(super) fn drain_waiting(
+        &mut self,
+        destination: Did,
+        stays: impl Fn(SendId) -> bool,
+    ) -> Vec<(SendId, u64)> {
         let mut drained = Vec::new();
         for class in Class::ALL {
             if let Some(stream) = self.streams.get_mut(&(destination, class)) {
-                stream.again_ms = None;
-                let waiting = stream.waiting.drain(..);
-                drained.extend(waiting.map(|(id, outgoing)| (id, outgoing.data_bytes())));
+                let waiting = std::mem::take(&mut stream.waiting).into_iter();
+                let (stay, go): (Vec<_>, Vec<_>) = waiting.partition(|it| stays(it.0));
+                stream.waiting = stay.into();
+                if stream.waiting.is_empty() {
+                    stream.again_ms = None;
+                }
+                drained.extend(go.into_iter().map(|(id, it)| (id, it.data_bytes())));
             }
         }
         drained

@@ -24,9 +24,14 @@ impl Peer {
     /// Signs a message and puts it in the destination's lane. The result comes as
     /// [`Effect::Sent`]. Whoever stops waiting for it abandons only the wait.
     pub fn send(&mut self, id: SendId, outgoing: Outgoing, now: Now) {
-        if let Err(error) = self.check_send(outgoing.destination, now) {
-            return self.sent(id, Err(error));
+        match self.check_send(outgoing.destination, now) {
+            Ok(()) => self.take_on(id, outgoing, now),
+            Err(error) => self.sent(id, Err(error)),
         }
+    }
+
+    /// A send that may be signed begins, if it finds a place.
+    pub(super) fn take_on(&mut self, id: SendId, outgoing: Outgoing, now: Now) {
         if !self
             .outbound
             .begin(outgoing.destination, outgoing.data_bytes())
@@ -149,6 +154,21 @@ impl Peer {
             return self.take_back_paced(id, paced, outgoing.data.is_large());
         }
         let way = self.way(destination, (outgoing.via, outgoing.reply_via));
+        if let (Outcome::Reserved(reservation), None) = (&outcome, way)
+            && self.mail.is_to_be_held(id)
+        {
+            let direct = RelayFields::direct(destination);
+            let signed = self.sign(outgoing, reservation, direct, now);
+            self.outbound
+                .end(id, destination, bytes, Some((stream, bytes)));
+            return match signed {
+                Ok((receipt, _)) => {
+                    self.note_send(id, &receipt, Step::Signed, now);
+                    self.sent(id, Ok(receipt));
+                }
+                Err(error) => self.sent(id, Err(SendError::Sign(error))),
+            };
+        }
         let signed = match (outcome, way) {
             (Outcome::Reserved(reservation), Some((link, relay))) => self
                 .sign(outgoing, &reservation, relay, now)
@@ -186,7 +206,10 @@ impl Peer {
             self.place_elsewhere(link, placing, now);
         }
         if self.way(peer, (None, None)).is_none() {
-            for (id, bytes) in self.outbound.drain_waiting(peer) {
+            // What can be held is signed all the same when its turn comes.
+            let stays = |id| self.mail.is_to_be_held(id);
+            let drained = self.outbound.drain_waiting(peer, stays);
+            for (id, bytes) in drained {
                 self.abandon(id, bytes, None, peer);
             }
         }
@@ -237,6 +260,13 @@ impl Peer {
                 self.pump_out_lane(lane, now);
             }
             None if placing.id == FORWARDED => self.drop_forwarded(&placing.receipt, now),
+            // Signed as it is, it is held.
+            None if self.mail.is_to_be_held(placing.id) => {
+                let to = placing.receipt.stream.destination;
+                self.outbound
+                    .end(placing.id, to, placing.bytes, placing.paced);
+                self.sent(placing.id, Ok(placing.receipt));
+            }
             None => {
                 let code = "send/unreachable";
                 self.note_send(placing.id, &placing.receipt, Step::NotSent { code }, now);

@@ -176,7 +176,13 @@ impl Peer {
             };
             any = true;
             self.mail.chains.wanted.remove(&owner);
+            let alone = self.ring.is_alone();
             let asked = match &mut self.ring.ring {
+                // It is alone in its ring, whoever it knew before: every place there is its own.
+                Some(_) if alone => {
+                    self.chain_known(owner, Ok(vec![self.did]), now);
+                    continue;
+                }
                 Some(ring) => ring.chain(owner, now.steady_ms),
                 None => Err(RingError::NotJoined),
             };

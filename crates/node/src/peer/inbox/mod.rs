@@ -32,7 +32,7 @@ use overlane_relay::log::Peer as Bringer;
 
 use super::counters::count;
 use super::lanes::InboundLane;
-use super::{Delivery, Effect as PeerEffect, Event, Peer};
+use super::{Delivery, Effect as PeerEffect, Event, Peer, SendId};
 use chains::{Chains, Deposit};
 use out::Out;
 use owner::Owner;
@@ -166,6 +166,11 @@ impl MailPart {
 
     pub(super) fn is_settled(&self) -> bool {
         self.places.is_empty() && self.out.is_empty() && self.begun.is_empty()
+    }
+
+    /// Whether a send without a way is to be signed all the same, to be held.
+    pub(super) fn is_to_be_held(&self, id: SendId) -> bool {
+        self.sender.is_to_be_held(id)
     }
 
     pub(super) fn due_ms(&self) -> Option<u64> {

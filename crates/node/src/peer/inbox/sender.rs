@@ -4,18 +4,23 @@
 //! nothing in time, or a node on the way reports that nothing leads there, the very transaction is given
 //! to the chain. So it is admitted once however it comes, and nobody is taken for away for good. That a message
 //! is held is told when the book has it, durably.
+//!
+//! A node without a link is alone in its ring, and so the owner of every place there: what can be held is signed all
+//! the same, is held here, and handed over when its destination comes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use overlane_core::identity::VerifyContext;
-use overlane_core::mail::{HoldProof, check_holdable};
+use overlane_core::mail::{HoldProof, MAIL_DATA_MAX_BYTES, check_holdable};
 use overlane_core::replay::Now;
 use overlane_core::transaction::Payload;
-use overlane_core::{Coded, Did, TransactionDigest};
+use overlane_core::{Class, Coded, Did, TransactionDigest};
 use overlane_relay::inbox::{Outcome, OutcomeKind};
 
 use super::super::story::Step;
-use super::super::{Effect as PeerEffect, Event, Outgoing, Peer, Receipt, SendError, SendId};
+use super::super::{
+    Effect as PeerEffect, Event, Outgoing, Peer, Receipt, SendError, SendId, claims_sealed,
+};
 use super::book::HeldElsewhere;
 use super::keeper::Job;
 use super::types::{Arrived, Effect, InboxError, MailEvent};
@@ -41,6 +46,8 @@ pub const DEPOSITS_MAX: u8 = 3;
 pub(super) struct Sender {
     /// Sends whose results decide what is next.
     asked: BTreeSet<SendId>,
+    /// Those of them that can be held, as far as that is known before they are signed.
+    holdable: BTreeSet<SendId>,
     sending: BTreeMap<TransactionDigest, Sending>,
     /// Held, and on their way into the book.
     remembering: BTreeMap<TransactionDigest, (SendId, Did, Vec<HoldProof>)>,
@@ -72,6 +79,11 @@ enum State {
 }
 
 impl Sender {
+    /// Whether a send can be held, as far as that is known before it is signed.
+    pub(super) fn is_to_be_held(&self, id: SendId) -> bool {
+        self.holdable.contains(&id)
+    }
+
     pub(super) fn sending(&self) -> usize {
         self.asked.len() + self.sending.len() + self.remembering.len()
     }
@@ -109,8 +121,17 @@ impl Peer {
             self.send(id, outgoing, now);
             return self.arrived(id, Err(refused));
         }
+        if !may_be_held(&outgoing) {
+            self.mail.sender.asked.insert(id);
+            return self.send(id, outgoing, now);
+        }
         self.mail.sender.asked.insert(id);
-        self.send(id, outgoing, now);
+        self.mail.sender.holdable.insert(id);
+        // Where nothing leads there, it is signed to be held.
+        match self.check_send(outgoing.destination, now) {
+            Ok(()) | Err(SendError::Unreachable { .. }) => self.take_on(id, outgoing, now),
+            Err(error) => self.sent(id, Err(error)),
+        }
     }
 
     /// The result of a send: whether what is to be delivered or held left.
@@ -122,6 +143,7 @@ impl Peer {
         if !self.mail.sender.asked.remove(&id) {
             return;
         }
+        self.mail.sender.holdable.remove(&id);
         if let Ok(receipt) = result {
             let digest = receipt.digest;
             let sending = Sending {
@@ -144,7 +166,11 @@ impl Peer {
             };
             sending.due_ms = now.steady_ms.saturating_add(DELIVERED_WITHIN_MS);
             let destination = sending.receipt.stream.destination;
-            self.say_of_mail(destination, &Said::Ask(digest), now);
+            match self.way(destination, (None, None)) {
+                Some(_) => self.say_of_mail(destination, &Said::Ask(digest), now),
+                // It is nowhere yet, and its destination cannot be asked.
+                None => self.look_for_holders(digest, now),
+            }
         }
     }
 
@@ -489,9 +515,17 @@ impl Peer {
     }
 }
 
+/// Whether a message can be held, as far as that is known before it is signed.
+fn may_be_held(outgoing: &Outgoing) -> bool {
+    let data = &outgoing.data;
+    let sealed = outgoing.seal.is_some() || claims_sealed(&data.message());
+    let bytes = usize::try_from(outgoing.data_bytes()).unwrap_or(usize::MAX);
+    outgoing.class() == Class::Application && sealed && bytes <= MAIL_DATA_MAX_BYTES
+}
+
 #[cfg(test)]
 mod tests {
-    use overlane_core::{Class, NetworkId, StreamKey};
+    use overlane_core::{NetworkId, StreamKey};
 
     use super::super::fixture::{NOW, peer};
     use super::*;

@@ -75,6 +75,11 @@ impl RingPart {
         self.failures.insert(peer, code);
     }
 
+    /// Whether no link carries anything: whoever was in its ring cannot be asked.
+    pub(super) fn is_alone(&self) -> bool {
+        self.linked.is_empty()
+    }
+
     /// Where a message for `destination` goes from here.
     pub(super) fn route(&self, destination: Did, handed_off: bool) -> Route {
         route(self.own, &self.linked, destination, handed_off)
