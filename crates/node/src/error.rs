@@ -82,6 +82,11 @@ pub enum NodeError {
     /// The account that this node signs for is kept elsewhere, so nobody here can sign for another delegatee.
     #[error("the account's key is kept elsewhere: only there can another delegatee be signed for")]
     Delegated,
+    /// A signer of another account or network, or for a node that has its account's own key.
+    #[error(
+        "this node cannot sign with that: it is of another account or network, or the account's own key is here"
+    )]
+    OtherAccount,
     /// What the account signed does not count.
     #[error(transparent)]
     NotDelegated(#[from] DelegationError),
@@ -122,6 +127,7 @@ impl Coded for NodeError {
             Self::Thread { .. } => "node/thread",
             Self::Delegation { .. } => "node/delegation",
             Self::Delegated => "node/delegated",
+            Self::OtherAccount => "node/other_account",
             Self::NotDelegated(error) => error.code(),
             Self::PeersFull => "node/peers_full",
             Self::DelegatingFull { .. } => "node/delegating_full",
@@ -144,6 +150,7 @@ impl Coded for NodeError {
             Self::NoAccount | Self::ListenInUse { .. } | Self::Listen { .. } => Fault::Usage,
             Self::Random { .. } | Self::Thread { .. } | Self::PeersFull => Fault::RefusedByBound,
             Self::Delegated
+            | Self::OtherAccount
             | Self::Delegation { .. }
             | Self::Closed
             | Self::DelegatingFull { .. } => Fault::Usage,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use overlane_core::identity::{AccountKey, DelegateeKey};
+use overlane_core::identity::{AccountKey, DelegateeKey, Signer};
 use overlane_core::ring::Ring;
 use overlane_core::{Class, Did, NetworkId, replay};
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
@@ -216,6 +216,7 @@ impl Node {
             url: parts.url.clone(),
             uptime_ms: parts.clock.now().steady_ms,
             store: seen.store,
+            renews_itself: parts.identity.renews_itself(),
             delegation_ends_ms: parts.identity.signer().delegation().life().last_ms(),
             links: seen.links,
             peers,
@@ -270,6 +271,19 @@ impl Node {
         let (reply, answer) = oneshot::channel();
         let rotate = Command::Rotate(reply);
         let sent = self.parts().commands.send(rotate).await;
+        sent.map_err(|_| NodeError::Closed)?;
+        answer.await.map_err(|_| NodeError::Closed)?
+    }
+
+    /// Signs with what the account signed for since, where that is kept elsewhere
+    /// ([`NodeBuilder::delegated`](crate::NodeBuilder::delegated)). Streams, links and windows stay as they are.
+    ///
+    /// # Errors
+    /// [`NodeError::OtherAccount`], [`NodeError::NotDelegated`], [`NodeError::Closed`]; what signed before still does.
+    pub async fn renew_delegatee(&self, signer: Signer) -> Result<(), NodeError> {
+        let (reply, answer) = oneshot::channel();
+        let renew = Command::Renew(Box::new(signer), reply);
+        let sent = self.parts().commands.send(renew).await;
         sent.map_err(|_| NodeError::Closed)?;
         answer.await.map_err(|_| NodeError::Closed)?
     }

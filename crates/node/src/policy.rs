@@ -50,12 +50,13 @@ pub struct Arriving<'a> {
     pub is_sealed: bool,
 }
 
-/// Mail that may be held for somebody who is away. It is not verified yet.
+/// Mail that may be held for somebody who is away. What its sender brings is not verified yet; what another holder
+/// hands on is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Holding {
     /// Whom it is for, as it says.
     pub owner: Did,
-    /// Who brought it.
+    /// Who brought it: its sender, or another holder of the same inbox.
     pub by: Did,
     /// Its frame, in bytes.
     pub bytes: usize,
@@ -63,8 +64,8 @@ pub struct Holding {
 
 /// Hooks of the program that embeds a node. Each allows unless it is written otherwise.
 ///
-/// They are called from the node's own task and from handshakes, one message or offer at a time: they answer from what they
-/// have in memory, and wait for nothing. Whatever they refuse is counted under its code, with what else
+/// They are called from the node's own task, from handshakes and from the thread of mail, one message or offer at a time: they
+/// answer from what they have in memory, and wait for nothing. Whatever they refuse is counted under its code, with what else
 /// is refused.
 pub trait Policy: Send + Sync + 'static {
     /// Before a link is made, dialled or taken. Refused as `policy/refused_link`.
@@ -79,8 +80,9 @@ pub trait Policy: Send + Sync + 'static {
         Decision::Allow
     }
 
-    /// Before mail that a sender brings is held for somebody else. Refused as `policy/refused_mail`. What other
-    /// holders of the same inbox hand on is not asked about: it has been let in by one of them.
+    /// Before mail is held for somebody else, whether its sender brings it or another holder of the same inbox hands
+    /// it on. Refused as `policy/refused_mail`; what is handed on stays with those who hold it then, and is
+    /// asked about again when they offer it again.
     fn before_hold(&self, _mail: &Holding) -> Decision {
         Decision::Allow
     }

@@ -25,6 +25,8 @@ pub struct Status {
     pub store: StoreStatus,
     /// When the current delegation ends, in milliseconds since the Unix epoch.
     pub delegation_ends_ms: u64,
+    /// Whether that is renewed by itself: the account's key is here, and not kept elsewhere.
+    pub renews_itself: bool,
     /// The admitted links, in the order they came up.
     pub links: Vec<(LinkId, Did)>,
     /// The STUN and TURN servers by their URLs, and how each fared last.

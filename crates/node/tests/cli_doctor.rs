@@ -93,7 +93,7 @@ fn cli_doctor_finds_what_is_broken_without_a_daemon() {
     fs::write(&config, other.collect::<Vec<_>>().join("\n")).expect("written");
     let bad = broken(&place);
     assert_eq!(bad["step"], "listen", "{bad}");
-    fs::write(&config, before).expect("written");
+    fs::write(&config, &before).expect("written");
     // A clock that was set back since the home was written.
     let ahead = SystemTime::now() + Duration::from_secs(3_600);
     let file = fs::File::options()
@@ -107,6 +107,19 @@ fn cli_doctor_finds_what_is_broken_without_a_daemon() {
     // All mended.
     let (steps, sum, code) = doctor(&place, &[]);
     assert_eq!((&sum["bad"], code), (&Value::from(0), 0), "{steps:?}");
+    let ports = steps.iter().find(|it| it["step"] == "ports");
+    assert!(ports.is_some_and(|it| it["finding"] == "good"), "{steps:?}");
+    // An address for links that this machine has not (RFC 5737).
+    let mut elsewhere = place.command(["doctor", "--json"]);
+    let elsewhere = elsewhere.env("OVERLANE_LINKS_BIND", "192.0.2.1").output();
+    let elsewhere = String::from_utf8(elsewhere.expect("it runs").stdout).expect("text");
+    let mut lines = elsewhere
+        .lines()
+        .filter(|it| it.contains("\"step\":\"ports\""));
+    assert!(
+        lines.any(|it| it.contains("\"finding\":\"bad\"")),
+        "{elsewhere}"
+    );
     let health = place.overlane(["health", "--json"]);
     assert_eq!(
         (health.code, &health.json()["healthy"]),
@@ -159,7 +172,19 @@ fn cli_doctor_asks_a_running_node_and_follows_the_way_to_another() {
         .map(|it| it["step"].as_str().expect("a name"))
         .collect();
     for step in [
-        "key", "config", "disk", "clock", "daemon", "store", "links", "ring",
+        "key",
+        "config",
+        "disk",
+        "clock",
+        "daemon",
+        "delegation",
+        "store",
+        "signalling",
+        "links",
+        "clocks",
+        "ring",
+        "holders",
+        "custody",
     ] {
         assert!(named.contains(&step), "{step}: {named:?}");
     }

@@ -12,6 +12,8 @@ mod support;
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
@@ -141,6 +143,17 @@ fn cli_explain_says_what_to_do() {
         .is_refused(2, "cli/unknown_code");
 }
 
+/// What a node answers on its socket.
+fn asked(place: &Place, line: &str) -> Value {
+    let mut stream = UnixStream::connect(place.home().join("overlane.sock")).expect("it listens");
+    let request = format!("{line} HTTP/1.0\r\nHost: localhost\r\n\r\n");
+    stream.write_all(request.as_bytes()).expect("asked");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("answered");
+    let (_, body) = answer.split_once("\r\n\r\n").expect("a body");
+    serde_json::from_str(body).expect("an object")
+}
+
 /// What a node tells of a transaction, and its exit code.
 fn told(place: &Place, of: &[&str]) -> (Value, i32) {
     let told = place.overlane(["explain"].iter().chain(of).chain(&["--json"]));
@@ -224,6 +237,52 @@ fn cli_explain_tells_the_story_of_a_transaction_at_both_ends() {
     assert_eq!(told_there["stores"][0]["fact"], "admitted", "{told_there}");
     let not_known = told_there["not_known"].as_array().expect("a list");
     assert_eq!(not_known.len(), 1, "{told_there}");
+}
+
+#[test]
+fn cli_explain_tells_what_nodes_say_by_themselves_of_a_class_that_is_named() {
+    let pair = Pair::linked();
+    // They talk as soon as they are linked. What was said last has a sequence, which the streams show.
+    let newest = || {
+        let answer = asked(&pair.there, "GET /v1/streams");
+        let streams = answer["receiving"].as_array().expect("streams").clone();
+        let control = streams.iter().find(|it| {
+            let stream = it["stream"].as_str().expect("a stream");
+            stream.ends_with("/control") && stream.contains(pair.sender.did())
+        });
+        control.map(|it| it["newest"].to_string())
+    };
+    let story = (0..2_000).find_map(|_| {
+        let sequence = newest()?;
+        let of = [pair.receiver.did(), sequence.as_str(), "--class", "control"];
+        let (told, _) = told(&pair.here, &of);
+        let stories = told["stories"].as_array().expect("stories").clone();
+        stories.into_iter().find(|it| {
+            let steps = it["steps"].as_array().expect("steps").iter();
+            let words: Vec<_> = steps
+                .map(|it| it["step"].as_str().expect("a word"))
+                .collect();
+            words.starts_with(&["signed", "way", "in_lane"])
+        })
+    });
+    let story = story.expect("a story of the ring's");
+    let sequence = story["sequence"].to_string();
+    let stream = story["stream"].as_str().expect("a stream");
+    assert!(stream.ends_with("/control"), "{story}");
+    // The other end tells the same one, by its digest: it came and was admitted.
+    let digest = story["digest"].as_str().expect("a digest");
+    let steps_there = (0..2_000).find_map(|_| {
+        let (told, code) = told(&pair.there, &[digest]);
+        (code == 0 && told["stories"] != Value::Array(Vec::new())).then(|| {
+            let steps = steps(&told);
+            steps.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>()
+        })
+    });
+    let steps_there = steps_there.expect("it arrives");
+    assert_eq!(steps_there[..2], ["came", "admitted"], "{steps_there:?}");
+    // Without a class only what applications said is told.
+    let (told, _) = told(&pair.here, &[pair.receiver.did(), &sequence]);
+    assert_eq!(told["stories"], Value::Array(Vec::new()), "{told}");
 }
 
 #[test]

@@ -11,15 +11,22 @@ mod support;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 
 use support::{Pair, Place};
+
+/// A file for its owner alone.
+fn secret(path: &Path, bytes: &[u8]) {
+    fs::write(path, bytes).expect("written");
+    fs::set_permissions(path, fs::Permissions::from_mode(0o600)).expect("a mode");
+}
 
 #[test]
 fn cli_key_sealed_at_rest_opens_with_its_lock_alone() {
     let place = Place::with_node();
     let did = place.overlane(["id", "--json"]).json()["did"].clone();
     let write = |name: &str, bytes: &[u8]| {
-        fs::write(place.dir.path().join(name), bytes).expect("written");
+        secret(&place.dir.path().join(name), bytes);
     };
     write("secret.txt", b"correct horse\nbattery\n");
     write("other.txt", b"correct horsf\n");
@@ -30,8 +37,35 @@ fn cli_key_sealed_at_rest_opens_with_its_lock_alone() {
     place
         .overlane(["key", "seal", "--passphrase-file", "short.txt", "--json"])
         .is_refused(2, "home/key_weak_lock");
+    // What others may read protects nothing; a group that may only read is a service manager's.
+    for (file, option) in [
+        ("secret.txt", "--passphrase-file"),
+        ("key.bin", "--key-file"),
+    ] {
+        let path = place.dir.path().join(file);
+        let export = ["key", "export", "copy", option, file, "--json"];
+        for mode in [0o604, 0o620] {
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).expect("a mode");
+            place.overlane(export).is_refused(2, "key/secret_mode");
+        }
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("a mode");
+    }
+    fs::set_permissions(
+        place.dir.path().join("secret.txt"),
+        fs::Permissions::from_mode(0o440),
+    )
+    .expect("a mode");
     let sealed = place.overlane(["key", "seal", "--passphrase-file", "secret.txt", "--json"]);
     assert_eq!(sealed.code, 0, "{sealed:?}");
+    // A doctor says what opens it, and what does not.
+    let unlock = |place: &Place| {
+        let doctor = place.overlane(["doctor", "--json"]);
+        let steps = doctor.out.lines();
+        let steps = steps.map(|it| serde_json::from_str::<serde_json::Value>(it).expect("a step"));
+        let mut steps = steps.filter(|it| it["step"] == "unlock");
+        steps.next().expect("the step")["finding"].clone()
+    };
+    assert_eq!(unlock(&place), "warning");
     let file = fs::metadata(place.home().join("account.key")).expect("there");
     assert_eq!(file.permissions().mode() & 0o777, 0o600);
     // Who this is needs no passphrase.
@@ -178,7 +212,7 @@ fn cli_key_delegate_lets_a_node_sign_whose_account_is_kept_elsewhere() {
         .is_refused(2, "home/delegated");
 
     // At rest as an account's key is.
-    fs::write(node.dir.path().join("key.bin"), [5; 32]).expect("written");
+    secret(&node.dir.path().join("key.bin"), &[5; 32]);
     let sealed = node.overlane(["key", "seal", "--key-file", "key.bin", "--json"]);
     assert_eq!(sealed.code, 0, "{sealed:?}");
     node.overlane(["run", "--json"])
@@ -211,5 +245,45 @@ fn cli_key_delegate_lets_a_node_sign_whose_account_is_kept_elsewhere() {
     };
     exchange(&peer, &node, did);
     assert_eq!(exchange(&node, &peer, daemon.did()), did);
+
+    // Asked again while it runs, it signs with the new word at once, and no link or stream notices.
+    let asked = node
+        .command(["key", "request", "--days", "2", "--json"])
+        .env("OVERLANE_KEY_FILE", "key.bin")
+        .output();
+    let asked: serde_json::Value =
+        serde_json::from_slice(&asked.expect("it runs").stdout).expect("an object");
+    let request = asked["request"].as_str().expect("a request");
+    let granted = account.overlane(["key", "delegate", request, "--days", "2", "--json"]);
+    let word = granted.json()["delegation"].clone();
+    let word = word.as_str().expect("a delegation");
+    let links = |place: &Place| place.overlane(["status", "--json"]).json()["links"].clone();
+    let before = links(&peer)[0]["link"].clone();
+    let accepted = node
+        .command(["key", "accept", word, "--json"])
+        .env("OVERLANE_KEY_FILE", "key.bin")
+        .output();
+    let accepted: serde_json::Value =
+        serde_json::from_slice(&accepted.expect("it runs").stdout).expect("an object");
+    assert_eq!(accepted["live"], true, "{accepted}");
+    let status = node.overlane(["status", "--json"]).json();
+    assert_eq!(status["delegation_ends_ms"], accepted["ends_ms"]);
+    exchange(&node, &peer, daemon.did());
+    assert_eq!(links(&peer)[0]["link"], before);
+    // Two days are soon: a doctor says so, and what to type.
+    let doctor = node.overlane(["doctor", "--json"]);
+    let mut steps = doctor
+        .out
+        .lines()
+        .map(|it| serde_json::from_str(it).expect("a step"));
+    let ends = steps.rfind(|it: &serde_json::Value| it["step"] == "delegation");
+    let ends = ends.expect("the step");
+    assert_eq!(ends["finding"], "warning", "{ends}");
+    assert!(
+        ends["next"]
+            .as_str()
+            .is_some_and(|it| it.contains("key request")),
+        "{ends}"
+    );
     assert_eq!(running.terminate(), Some(0));
 }

@@ -78,6 +78,8 @@ fn cli_support_bundle_holds_no_secret_and_names_nobody() {
     assert_eq!(here.overlane(["log", "trace", "--json"]).code, 0);
     pair.send(&["CANARYbody"]);
     fs::write(dir.join("CANARYsecret"), "CANARYpassphrase\n").expect("written");
+    let alone = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+    fs::set_permissions(dir.join("CANARYsecret"), alone).expect("a mode");
     let sealed = here.overlane(["key", "seal", "--passphrase-file", "CANARYsecret", "--json"]);
     assert_eq!(sealed.code, 0, "{sealed:?}");
     fs::write(dir.join("notes"), "CANARYfile").expect("written");

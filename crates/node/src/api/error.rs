@@ -85,6 +85,12 @@ pub enum ApiError {
         /// The path.
         path: String,
     },
+    /// What opens the key in the home is not to be had by the process that runs.
+    #[error("the running node cannot open the key in its home: {cause}")]
+    KeyNotOpened {
+        /// Why.
+        cause: String,
+    },
     /// A copy of the home.
     #[error(transparent)]
     Backup(#[from] BackupError),
@@ -155,6 +161,7 @@ impl Coded for ApiError {
             Self::Stopping => "api/stopping",
             Self::BadLogFilter { .. } => "api/bad_log_filter",
             Self::RelativePath { .. } => "api/relative_path",
+            Self::KeyNotOpened { .. } => "api/key_not_opened",
             Self::Backup(error) => error.code(),
             Self::Home(error) => error.code(),
             Self::Node(error) => error.code(),
@@ -185,6 +192,7 @@ impl Coded for ApiError {
             | Self::GroupOfOtherNetwork { .. }
             | Self::BadLogFilter { .. }
             | Self::RelativePath { .. }
+            | Self::KeyNotOpened { .. }
             | Self::HostNotAllowed
             | Self::OriginNotAllowed
             | Self::NoToken

@@ -12,7 +12,7 @@ use super::error::ApiError;
 use super::metrics::{METRICS_CONTENT_TYPE, metrics_text};
 use super::object::Object;
 use super::openapi::{Refused, openapi};
-use super::server::{Answer, Asked, Edit, Shared, bytes, destination, sealing};
+use super::server::{Answer, Asked, Daemon, Edit, Shared, bytes, destination, sealing};
 use super::types::{
     BackupReport, BackupRequest, BoundsReport, DelegateeReport, DestinationRequest, HealthReport,
     LinksReport, LogReport, LogRequest, Nothing, OfferAgainRequest, PeerChanged, PeerRequest,
@@ -84,11 +84,25 @@ pub(super) async fn rotate(
 ) -> Answer<DelegateeReport> {
     let Json(Object(Nothing {})) = asked?;
     daemon.node.rotate_delegatee().await?;
+    Ok(Json(delegatee(&daemon)))
+}
+
+/// Signs from now on with what an account that is kept elsewhere signed for, as the key in the home says since
+/// `overlane key accept`.
+#[utoipa::path(post, path = "/v1/key/renew", request_body = Nothing,
+    responses((status = 200, description = "as asked", body = DelegateeReport), Refused))]
+pub(super) async fn renew(State(daemon): Shared, asked: Asked<Nothing>) -> Answer<DelegateeReport> {
+    let Json(Object(Nothing {})) = asked?;
+    daemon.renew().await?;
+    Ok(Json(delegatee(&daemon)))
+}
+
+fn delegatee(daemon: &Daemon) -> DelegateeReport {
     let (delegatee, ends_ms) = daemon.node.delegatee();
-    Ok(Json(DelegateeReport {
+    DelegateeReport {
         delegatee: hex::encode(delegatee.as_bytes()),
         ends_ms,
-    }))
+    }
 }
 
 /// Every admitted link, and its lanes.

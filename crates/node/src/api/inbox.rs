@@ -151,10 +151,13 @@ pub struct TakeMailRequest {
     /// Its digest; the one that came first if none is named.
     #[serde(default)]
     pub digest: Option<String>,
-    /// How long to wait for it, if it does not wait here yet.
+    /// How long to wait for it, if it does not wait here yet; 10 s at most. Who wants to wait longer asks again.
     #[serde(default)]
     pub wait_ms: u64,
 }
+
+/// The longest that one request waits for a mail: a connection that is forgotten ends.
+const TAKE_WAIT_MAX_MS: u64 = 10_000;
 
 /// What came of a probe.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -217,7 +220,12 @@ pub(super) async fn take(
 ) -> Answer<TakenMessage> {
     let Json(Object(TakeMailRequest { digest, wait_ms })) = asked?;
     let digest = digest.map(|text| parse_digest(&text)).transpose()?;
-    let delivery = take_within(&daemon, digest, Duration::from_millis(wait_ms)).await?;
+    let delivery = take_within(
+        &daemon,
+        digest,
+        Duration::from_millis(wait_ms.min(TAKE_WAIT_MAX_MS)),
+    )
+    .await?;
     // What does not open is shown as it came: it was taken all the same.
     let opened = daemon.node.open_mail(&delivery).ok();
     let mut taken = report::message(&delivery);

@@ -17,6 +17,7 @@
 //! | `GET /v1/log`, `PUT /v1/log` with [`LogRequest`] | [`LogReport`] |
 //! | `POST /v1/backup` with [`BackupRequest`] | [`BackupReport`], once the copy is whole |
 //! | `POST /v1/key/rotate` with [`Nothing`] | [`DelegateeReport`] of the key that signs from then on |
+//! | `POST /v1/key/renew` with [`Nothing`] | [`DelegateeReport`] of the key that an account kept elsewhere signed for |
 //! | `GET /v1/streams` | [`StreamsReport`] |
 //! | `GET /v1/openapi.json` | all of this, as OpenAPI |
 //! | `GET /metrics` | the numbers of a node as OpenMetrics text; also on TCP, if switched on |
@@ -91,7 +92,7 @@ pub use references::{
     ReferencesReport, RevokeRequest, ShareRequest, SharedReport,
 };
 pub use report::verdict_word;
-pub use server::{LocalApi, OpenedStore};
+pub use server::{LocalApi, OpenedStore, Renewal};
 pub use socket::{LocalListener, bind};
 pub use story::{ExplainRequest, FactReport, StepReport, StoryReport, TransactionReport};
 pub use types::{

@@ -15,7 +15,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
 use overlane_core::Did;
-use overlane_core::identity::AccountKey;
+use overlane_core::identity::{AccountKey, Signer};
 use overlane_core::wire::bounds::MESSAGE_MAX_BYTES;
 use overlane_core::wire::cbor::to_vec;
 use tokio::net::TcpListener;
@@ -87,6 +87,7 @@ impl LocalApi {
             tcp: OnceLock::new(),
             turned: Arc::default(),
             admissions: Admissions::new(),
+            renewal: OnceLock::new(),
         };
         let daemon = Arc::new(daemon);
         tokio::spawn(Admissions::follow(Arc::clone(&daemon)));
@@ -152,6 +153,13 @@ impl LocalApi {
         tokio::spawn(serve(listener, router, limits, stopped(stopping)));
     }
 
+    /// Reads anew, whenever it is asked for, what signs for an account that is kept elsewhere. Until this is said
+    /// nothing is.
+    pub fn renew_by(&self, renewal: Renewal) {
+        // Once for a daemon.
+        let _ = self.daemon.renewal.set(renewal);
+    }
+
     /// Takes no more requests, ends streams of answers, and lets other answers end.
     pub async fn shutdown(mut self) {
         self.stop.send_replace(true);
@@ -163,6 +171,9 @@ impl LocalApi {
         }
     }
 }
+
+/// Reads what signs for an account that is kept elsewhere from its home.
+pub type Renewal = Arc<dyn Fn() -> Result<Signer, ApiError> + Send + Sync>;
 
 /// Which replay store a daemon opened.
 #[derive(Debug, Clone)]
@@ -190,6 +201,7 @@ pub(super) struct Daemon {
     /// What was refused there.
     turned: Arc<Turned>,
     pub(super) admissions: Admissions,
+    renewal: OnceLock<Renewal>,
 }
 
 pub(super) type Shared = State<Arc<Daemon>>;
@@ -215,6 +227,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Daemon>> {
         .routes(routes!(handlers::log, handlers::set_log))
         .routes(routes!(handlers::backup))
         .routes(routes!(handlers::rotate))
+        .routes(routes!(handlers::renew))
         .routes(routes!(handlers::ping))
         .routes(routes!(handlers::route))
         .routes(routes!(story::explain))
@@ -389,6 +402,14 @@ impl Daemon {
             Ok(BackupReport::of(&copy, &to))
         });
         copied.await.map_err(|_| ApiError::Stopping)?
+    }
+
+    /// Signs with what the home holds since, read off the asynchronous workers.
+    pub(super) async fn renew(&self) -> Result<(), ApiError> {
+        let renewal = self.renewal.get().ok_or(ApiError::NoSuchRequest)?.clone();
+        let signer = spawn_blocking(move || renewal());
+        let signer = signer.await.map_err(|_| ApiError::Stopping)??;
+        Ok(self.node.renew_delegatee(signer).await?)
     }
 
     /// Changes the list in the configuration, off the asynchronous workers; whether it is

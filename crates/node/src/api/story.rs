@@ -2,11 +2,12 @@
 
 use axum::Json;
 use axum::extract::State;
-use overlane_core::{Coded, Did, StreamKey, TransactionDigest};
+use overlane_core::{Class, Coded, Did, StreamKey, TransactionDigest};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::error::ApiError;
+use super::names::ClassName;
 use super::object::Object;
 use super::openapi::Refused;
 use super::report::verdict_word;
@@ -24,6 +25,9 @@ pub struct ExplainRequest {
     /// Its sequence.
     #[serde(default)]
     pub sequence: Option<u64>,
+    /// Its class, with a sequence: what nodes say by themselves is told only of a class that is named, or by its digest.
+    #[serde(default)]
+    pub class: Option<ClassName>,
 }
 
 /// What the node knows of the transactions that were asked after.
@@ -100,9 +104,13 @@ pub(super) async fn explain(
     State(daemon): Shared,
     asked: Asked<ExplainRequest>,
 ) -> Answer<TransactionReport> {
-    let Json(Object(ExplainRequest { of, sequence })) = asked?;
+    let Json(Object(ExplainRequest {
+        of,
+        sequence,
+        class,
+    })) = asked?;
     let of = match sequence {
-        Some(sequence) => StoryOf::Sequence(destination(&of)?, sequence),
+        Some(sequence) => StoryOf::Sequence(destination(&of)?, sequence, class.map(Class::from)),
         None => StoryOf::Digest(of.parse().map_err(|_| ApiError::BadDigest {
             text: of.chars().take(100).collect(),
         })?),
@@ -124,7 +132,7 @@ fn report(peer: &Peer, of: StoryOf, uptime_ms: u64) -> TransactionReport {
     if stories.is_empty() {
         not_known.push(format!(
             "what this node saw of it: that is kept in memory, since the start {} s ago, of the latest {STORIES_MAX} \
-             transactions of this node's own and as many of others', control messages aside",
+             messages from or to this node, as many of what nodes say by themselves, and as many that it passed on",
             uptime_ms / 1_000
         ));
     }
@@ -200,10 +208,13 @@ fn windows(peer: &Peer, of: StoryOf, facts: &mut Vec<FactReport>) {
             }
         }
         // Of this node's own account every stream would be one.
-        let StoryOf::Sequence(did, sequence) = of else {
+        let StoryOf::Sequence(did, sequence, class) = of else {
             continue;
         };
-        if found || record.stream.origin != did {
+        if found
+            || record.stream.origin != did
+            || class.is_some_and(|class| class != record.stream.class)
+        {
             continue;
         }
         let (word, says) = if sequence < window.lowest() {
@@ -240,7 +251,10 @@ fn leases(peer: &Peer, of: StoryOf, stories: &[&Story], facts: &mut Vec<FactRepo
         let of_stories = stories.iter().find(|it| it.stream == record.stream);
         let sequence = match (of, of_stories) {
             (_, Some(story)) => story.sequence,
-            (StoryOf::Sequence(did, sequence), None) if record.stream.destination == did => {
+            (StoryOf::Sequence(did, sequence, class), None)
+                if record.stream.destination == did
+                    && class.is_none_or(|class| class == record.stream.class) =>
+            {
                 sequence
             }
             _ => continue,
@@ -273,8 +287,9 @@ fn leases(peer: &Peer, of: StoryOf, stories: &[&Story], facts: &mut Vec<FactRepo
 fn forks(peer: &Peer, of: StoryOf, stories: &[&Story], facts: &mut Vec<FactReport>) {
     for fork in peer.engine().forks() {
         let asked = match of {
-            StoryOf::Sequence(did, sequence) => {
+            StoryOf::Sequence(did, sequence, class) => {
                 sequence == fork.sequence
+                    && class.is_none_or(|class| class == fork.stream.class)
                     && (fork.stream.origin == did || fork.stream.destination == did)
             }
             StoryOf::Digest(_) => stories

@@ -9,13 +9,14 @@ mod send;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+use overlane_node::api::ClassName;
 
 pub(super) use groups::{Groups, Post};
 pub(super) use keys::{DAY_MS, Init, Key, Lock};
 pub(super) use replay::{CheckForks, Forks, Replay};
 pub(super) use run::{Config, Run, Set};
-use send::SEND_HELP;
 pub(super) use send::{Receipt, Send};
+use send::{SEND_HELP, class_name};
 
 const OVERVIEW: &str = "\
 Example: overlane demo                 three nodes tell the whole story in seconds
@@ -258,7 +259,8 @@ pub(super) enum Command {
 const EXPLAIN_HELP: &str = "\
 Example: overlane explain replay/fork
          overlane explain DIGEST                        as `overlane send` printed it
-         overlane explain DID SEQUENCE                  from or to that account; also DID#SEQUENCE";
+         overlane explain DID SEQUENCE                  from or to that account; also DID#SEQUENCE
+         overlane explain DID SEQUENCE --class control  what the ring said";
 
 #[cfg(feature = "sim")]
 const SIM_HELP: &str = "\
@@ -484,6 +486,10 @@ pub(super) struct Explain {
     /// The sequence of a transaction from or to that account
     #[arg(requires = "code")]
     pub(super) sequence: Option<u64>,
+    /// Of this class alone. What nodes say by themselves, as control messages are, is told of a class that is named,
+    /// or by its digest
+    #[arg(long, value_name = "CLASS", value_parser = class_name(), requires = "code")]
+    pub(super) class: Option<ClassName>,
     /// Print the page of the documentation
     #[arg(long, conflicts_with = "code")]
     pub(super) page: bool,

@@ -1,6 +1,6 @@
 //! `inbox list | take | probe`: mail that came while this node was away, and who holds it.
 
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use axum::http::Method;
 use overlane_node::api::{
@@ -17,6 +17,9 @@ use super::refs::quoted;
 
 /// The code of a taking where nothing waits.
 const EMPTY: &str = "inbox/empty";
+
+/// The code of a taking where the mail that is named does not wait.
+const NOT_WAITING: &str = "inbox/not_waiting";
 
 /// Does what was asked about mail.
 pub(super) fn inbox(home: &Home, asked: &Inbox, output: &Output) -> Result<Done, Failure> {
@@ -124,6 +127,25 @@ fn in_words(report: &InboxReport, overlane: &str) -> String {
     lines.join("\n")
 }
 
+/// Takes one, and asks again until the time to wait is over: the node answers each request within some seconds.
+fn take_one(home: &Home, asked: &TakeMailRequest) -> Result<TakenMessage, Failure> {
+    let until = Instant::now().checked_add(Duration::from_millis(asked.wait_ms));
+    let mut asked = asked.clone();
+    loop {
+        let answer = call(home, "/v1/inbox/take", &asked);
+        let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+        let left_ms = left.map_or(0, |left| {
+            u64::try_from(left.as_millis()).unwrap_or(u64::MAX)
+        });
+        match answer {
+            Err(failure) if [EMPTY, NOT_WAITING].contains(&failure.code()) && left_ms > 0 => {
+                asked.wait_ms = left_ms;
+            }
+            answer => return answer,
+        }
+    }
+}
+
 /// Takes so many, or all that wait.
 fn take(
     home: &Home,
@@ -133,7 +155,7 @@ fn take(
 ) -> Result<Done, Failure> {
     let mut taken = 0_u64;
     while most.is_none_or(|most| taken < most) {
-        match call::<TakenMessage>(home, "/v1/inbox/take", asked) {
+        match take_one(home, asked) {
             Ok(message) => {
                 taken += 1;
                 output.answer(&message, shown)?;

@@ -4,21 +4,28 @@ mod delegations;
 
 use std::fs::File;
 use std::io::{IsTerminal, Read};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::sync::Arc;
 
 use axum::http::Method;
 use overlane_core::Fault;
-use overlane_node::api::{Client, DelegateeReport, Identity};
+use overlane_node::api::{ApiError, Client, DelegateeReport, Identity, Renewal};
 use overlane_node::home::{
-    Config, Home, HomeError, KEY_FILE_MAX_BYTES, KeyLock, LockError, PASSPHRASE_MAX_BYTES,
+    Config, Home, HomeError, KEY_FILE_MAX_BYTES, KeyConfig, KeyLock, LockError,
+    PASSPHRASE_MAX_BYTES,
 };
 use serde_json::json;
 use zeroize::Zeroizing;
 
 use super::args::{Key, Lock};
-use super::ask;
 use super::config::config;
 use super::output::{Done, Failure, Output};
+use super::{ask, replay};
+
+/// Permissions that a file with a passphrase or a key may not give: anything to everybody, and writing to its group.
+/// Service managers hand files out that their group may read.
+const NOT_SECRET: u32 = 0o037;
 
 /// Does what was asked of the key.
 pub(super) fn key(home: &Home, asked: &Key, output: &Output) -> Result<Done, Failure> {
@@ -122,12 +129,37 @@ fn rotate(home: &Home, output: &Output) -> Result<Done, Failure> {
 
 /// What opens the key of a home: what the configuration names, or who sits there types.
 pub(super) fn opening(home: &Home, config: &Config) -> Result<KeyLock, Failure> {
+    opened_by(home, &config.key, std::io::stdin().is_terminal())
+}
+
+/// The same where nobody sits there.
+pub(super) fn unattended(home: &Home, config: &Config) -> Result<KeyLock, Failure> {
+    opened_by(home, &config.key, false)
+}
+
+fn opened_by(home: &Home, key: &KeyConfig, asks: bool) -> Result<KeyLock, Failure> {
     let (_, under) = home.account_key()?;
-    Ok(match (&config.key.passphrase_file, &config.key.file) {
+    Ok(match (&key.passphrase_file, &key.file) {
         (Some(file), _) if under == "a passphrase" => passphrase(file)?,
         (_, Some(file)) if under == "a key file" => key_file(file)?,
-        _ if under == "a passphrase" && std::io::stdin().is_terminal() => typed()?,
+        _ if under == "a passphrase" && asks => typed()?,
         _ => KeyLock::Open,
+    })
+}
+
+/// Reads the delegatee's key and the account's word on it from the home, whenever a running node is asked to.
+pub(super) fn renewal(home: &Home, config: &Config) -> Renewal {
+    let (home, key, network) = (home.clone(), config.key.clone(), config.network);
+    Arc::new(move || {
+        let lock = match home.is_delegated()? {
+            true => opened_by(&home, &key, false),
+            false => Ok(KeyLock::Open),
+        };
+        let lock = lock.map_err(|failure| ApiError::KeyNotOpened {
+            cause: failure.message().to_owned(),
+        })?;
+        let delegated = home.delegated(&lock)?;
+        Ok(delegated.signer(network, replay::now().wall_ms)?)
     })
 }
 
@@ -174,6 +206,14 @@ fn locked(lock: Result<KeyLock, LockError>) -> Result<KeyLock, Failure> {
 fn read(file: &Path, most: usize) -> Result<Zeroizing<Vec<u8>>, Failure> {
     let failed = |cause: std::io::Error| read_failed(file, &cause);
     let opened = File::open(file).map_err(failed)?;
+    let mode = opened.metadata().map_err(failed)?.mode() & 0o7777;
+    if mode & NOT_SECRET != 0 {
+        let message = format!(
+            "{} has mode {mode:04o}: others on this machine may have read what opens the key",
+            file.display()
+        );
+        return Err(Failure::new("key/secret_mode", Fault::Usage, message));
+    }
     let mut bytes = Zeroizing::new(Vec::with_capacity(most));
     let taken = opened.take(most as u64).read_to_end(&mut bytes);
     taken.map_err(failed)?;

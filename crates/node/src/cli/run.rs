@@ -161,6 +161,7 @@ async fn daemon(
         still,
     };
     let api = LocalApi::serve(listener, node.clone(), home.clone(), opened, logs);
+    api.renew_by(keys::renewal(home, &config));
     if let Some((listener, gate)) = tcp.api.zip(gate) {
         let listener = tokio::net::TcpListener::from_std(listener);
         api.serve_tcp(listener.map_err(|cause| no_api(&cause))?, gate);

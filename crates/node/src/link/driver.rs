@@ -57,7 +57,7 @@ pub(super) struct Link {
     pub(super) dialed_url: Option<String>,
     pub(super) byte_window: u32,
     /// What the peer's clock showed when it answered; `None` if the peer offered.
-    witness: Option<ClockWitness>,
+    pub(super) witness: Option<ClockWitness>,
     account: Option<Box<AccountKey>>,
     session: Mutex<Session>,
     /// What its lanes hold of the node's bound.

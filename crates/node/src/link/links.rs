@@ -130,6 +130,9 @@ pub struct LinkStatus {
     pub path: Option<LinkPath>,
     /// Whether nothing was heard of the peer for a while: what the link takes may be lost.
     pub disturbed: bool,
+    /// How far the peer's clock is ahead of this node's, in milliseconds, from what it showed when it answered this node's
+    /// offer; `None` if the peer dialled.
+    pub clock_ahead_ms: Option<i64>,
     /// Lanes, credit and counters.
     pub session: SessionStatus,
 }
@@ -389,6 +392,7 @@ impl Links {
     /// Every link whose descriptions are exchanged, in the order of their numbers.
     pub fn status(&self) -> Vec<LinkStatus> {
         let links = lock(&self.shared.registry).links();
+        let (now_ms, now) = (self.shared.identity.now_ms(), Instant::now());
         let status = |(link, stage): (Arc<Link>, Stage)| LinkStatus {
             link: link.id,
             peer: link.peer,
@@ -397,6 +401,11 @@ impl Links {
             leaving: stage == Stage::Leaving,
             path: link.path(),
             disturbed: link.is_disturbed(),
+            clock_ahead_ms: link.witness.map(|it| {
+                let shown_ms = it.at_ms(now);
+                let ahead_ms = i128::from(shown_ms).saturating_sub(i128::from(now_ms));
+                i64::try_from(ahead_ms).unwrap_or(i64::MAX)
+            }),
             session: link.status(),
         };
         links.into_iter().map(status).collect()

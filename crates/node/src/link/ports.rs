@@ -31,7 +31,7 @@ impl Ports {
     /// choose, where there is no range, and `None` where every port of it is taken.
     ///
     /// The port is free when this looks, and may be taken before it is bound.
-    pub(super) fn free(self, address: IpAddr, start: u16) -> Option<u16> {
+    pub fn free(self, address: IpAddr, start: u16) -> Option<u16> {
         let (Some((first, last)), Some(count)) = (self.0, self.count()) else {
             return Some(0);
         };

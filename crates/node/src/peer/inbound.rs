@@ -210,9 +210,7 @@ impl Peer {
         let slot = self.links.link(link).map(|link| link.slot);
         let introducer = slot.map_or(Introducer::Own, Introducer::Slot);
         self.whole_staged(&payload);
-        if !self.is_own_matter(&payload) {
-            self.note_came(lane.0, &payload, now);
-        }
+        self.note_came(lane.0, &payload, now);
         let bytes = place_bytes(&payload);
         let ticket = self.engine.stage_admission(payload, introducer, now);
         self.staged
@@ -230,6 +228,8 @@ impl Peer {
     ) {
         match outcome {
             Outcome::Admitted(admitted) => {
+                let verdict = admitted.verdict();
+                self.note_step(named(admitted.item()), Step::Admitted { verdict }, now);
                 if self.is_about_mail(&admitted) {
                     self.counters.own_received = self.counters.own_received.saturating_add(1);
                     let slot = self.links.link(link).map(|link| link.slot.number());
@@ -237,8 +237,6 @@ impl Peer {
                 }
                 if !self.is_for_ring(&admitted) {
                     self.note_admitted(&admitted, now);
-                    let verdict = admitted.verdict();
-                    self.note_step(named(admitted.item()), Step::Admitted { verdict }, now);
                     self.tell_admitted(&admitted);
                     self.remember_admitted(&admitted, now);
                     return self.open_admitted(link, lane, bytes, admitted, now);
@@ -256,9 +254,7 @@ impl Peer {
                 if let Some(offered) = &item {
                     self.whole_refused(&refusal, offered);
                     let code = refusal.code();
-                    if !self.is_own_matter(offered) {
-                        self.note_step(named(offered), Step::Refused { code }, now);
-                    }
+                    self.note_step(named(offered), Step::Refused { code }, now);
                 }
                 self.refuse(link, lane, refusal.into());
                 self.free_place(lane, bytes, now);

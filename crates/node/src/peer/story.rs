@@ -2,8 +2,9 @@
 //!
 //! Remembered in memory is what this node saw of a transaction, step by step. It decides nothing, and nothing
 //! depends on it. Only what was signed here or verified has one, so that a
-//! stranger writes none in another's name; what this node passes on for others has a shelf of its own, so that it
-//! makes no room among the node's own. Both are bounded by [`STORIES_MAX`], and a story by
+//! stranger writes none in another's name. What this node passes on for others has a shelf of its own, and so has what
+//! nodes say to each other by themselves (control messages, and what the ring, references, groups and mail of this node say), so that
+//! neither takes room from the messages of applications. Each is bounded by [`STORIES_MAX`], and a story by
 //! [`STORY_STEPS_MAX`]; what is forgotten is counted.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -19,8 +20,8 @@ use super::outbound::FORWARDED;
 use super::{Now, Peer, PlaceId, Receipt, SendId};
 use crate::link::LinkId;
 
-/// Transactions whose stories are remembered, of this node's own; as many of others'. Of one more, the story
-/// that began first is forgotten.
+/// Transactions whose stories are remembered, of messages from or to this node; as many of what nodes say by themselves, and of
+/// what is passed on for others. Of one more, the story that began first is forgotten.
 pub const STORIES_MAX: usize = 2_048;
 
 /// Steps of one story: its first ones. More are counted, and only the latest of them is kept.
@@ -134,8 +135,8 @@ pub struct Story {
 pub enum StoryOf {
     /// The one with this digest.
     Digest(TransactionDigest),
-    /// Those from or to this account with this sequence.
-    Sequence(Did, u64),
+    /// Those from or to this account with this sequence: of one class, or what applications said, of any.
+    Sequence(Did, u64, Option<Class>),
 }
 
 impl StoryOf {
@@ -143,8 +144,9 @@ impl StoryOf {
     pub fn is(&self, stream: &StreamKey, sequence: u64, digest: TransactionDigest) -> bool {
         match self {
             Self::Digest(of) => *of == digest,
-            Self::Sequence(did, of) => {
-                *of == sequence && (stream.origin == *did || stream.destination == *did)
+            Self::Sequence(did, of, class) => {
+                let ends = stream.origin == *did || stream.destination == *did;
+                *of == sequence && ends && class.is_none_or(|class| class == stream.class)
             }
         }
     }
@@ -192,6 +194,7 @@ pub(super) type Named = (StreamKey, u64, TransactionDigest);
 #[derive(Debug, Default)]
 pub(super) struct Stories {
     own: Shelf,
+    by_themselves: Shelf,
     carried: Shelf,
     /// Transactions that hold a place on the application's side.
     places: BTreeMap<PlaceId, Named>,
@@ -208,27 +211,49 @@ pub(super) fn named_in(receipt: &Receipt) -> Named {
 impl Peer {
     /// What this node remembers of the transactions that are asked after, those of its own first.
     pub fn stories(&self, of: StoryOf) -> Vec<&Story> {
-        let shelves = [&self.stories.own, &self.stories.carried];
-        let all = shelves.into_iter().flat_map(|shelf| shelf.stories.values());
+        let Stories {
+            own,
+            by_themselves,
+            carried,
+            places: _,
+        } = &self.stories;
+        let asked = !matches!(of, StoryOf::Sequence(_, _, None));
+        let shelves = [
+            Some(own),
+            Some(by_themselves).filter(|_| asked),
+            Some(carried),
+        ];
+        let shelves = shelves.into_iter().flatten();
+        let all = shelves.flat_map(|shelf| shelf.stories.values());
         all.filter(|it| of.is(&it.stream, it.sequence, it.digest))
             .collect()
     }
 
     /// How many stories are remembered, of this node's own transactions and of others'.
     pub fn stories_remembered(&self) -> usize {
-        self.stories.own.order.len() + self.stories.carried.order.len()
+        let Stories {
+            own,
+            by_themselves,
+            carried,
+            places: _,
+        } = &self.stories;
+        own.order.len() + by_themselves.order.len() + carried.order.len()
     }
 
-    /// Remembers a step. Control messages have no story: they are the ring's.
+    /// Remembers a step.
     pub(super) fn note_step(&mut self, of: Named, step: Step, now: Now) {
+        let (stream, _, digest) = of;
+        let by_itself = self.stories.by_themselves.stories.contains_key(&digest);
+        self.note_on_shelf(of, by_itself || stream.class == Class::Control, step, now);
+    }
+
+    fn note_on_shelf(&mut self, of: Named, by_itself: bool, step: Step, now: Now) {
         let (stream, ..) = of;
-        if stream.class == Class::Control {
-            return;
-        }
         let own = stream.origin == self.did || stream.destination == self.did;
-        let shelf = match own {
-            true => &mut self.stories.own,
-            false => &mut self.stories.carried,
+        let shelf = match (own, by_itself) {
+            (_, true) => &mut self.stories.by_themselves,
+            (true, false) => &mut self.stories.own,
+            (false, false) => &mut self.stories.carried,
         };
         if shelf.add(of, step, now.wall_ms) {
             let forgotten = &mut self.counters.stories_forgotten;
@@ -238,25 +263,29 @@ impl Peer {
 
     /// Remembers a step of one that has a story already.
     pub(super) fn note_later(&mut self, digest: TransactionDigest, step: Step, now: Now) {
+        let by_itself = &self.stories.by_themselves.stories;
         let story = self.stories.own.stories.get(&digest);
+        let story = story.or_else(|| by_itself.get(&digest));
         if let Some(of) = story.map(|it| (it.stream, it.sequence, it.digest)) {
             self.note_step(of, step, now);
         }
     }
 
-    /// Remembers a step of a send, if its user asked for it or it is passed on for others. The ids that
-    /// the ring, references, sessions and mail give their own begin at [`OWN_IDS`].
+    /// Remembers a step of a send. The ids that the ring, references, sessions and mail give their own begin at
+    /// [`OWN_IDS`].
     pub(super) fn note_send(&mut self, id: SendId, receipt: &Receipt, step: Step, now: Now) {
-        if id.0 < OWN_IDS || id == FORWARDED {
-            self.note_step(named_in(receipt), step, now);
-        }
+        let by_itself = id.0 >= OWN_IDS && id != FORWARDED;
+        let control = receipt.stream.class == Class::Control;
+        self.note_on_shelf(named_in(receipt), by_itself || control, step, now);
     }
 
     /// A verified payload came over a link.
     pub(super) fn note_came(&mut self, from: Did, payload: &Verified<Payload>, now: Now) {
         let made = HOP_BUDGET_MAX.saturating_sub(payload.relay().hop_budget);
         let hops = made.saturating_add(1);
-        self.note_step(named(payload), Step::Came { from, hops }, now);
+        let control = payload.stream().class == Class::Control;
+        let by_itself = control || self.is_own_matter(payload);
+        self.note_on_shelf(named(payload), by_itself, Step::Came { from, hops }, now);
     }
 
     /// An admitted message holds this place until the application took it.
@@ -325,10 +354,18 @@ mod tests {
     fn a_sequence_names_what_is_from_or_to_an_account() {
         let (stream, sequence, digest) = named(7);
         for (of, is) in [
-            (StoryOf::Sequence(Did([1; 20]), 7), true),
-            (StoryOf::Sequence(Did([2; 20]), 7), true),
-            (StoryOf::Sequence(Did([3; 20]), 7), false),
-            (StoryOf::Sequence(Did([1; 20]), 8), false),
+            (StoryOf::Sequence(Did([1; 20]), 7, None), true),
+            (StoryOf::Sequence(Did([2; 20]), 7, None), true),
+            (StoryOf::Sequence(Did([3; 20]), 7, None), false),
+            (StoryOf::Sequence(Did([1; 20]), 8, None), false),
+            (
+                StoryOf::Sequence(Did([1; 20]), 7, Some(Class::Application)),
+                true,
+            ),
+            (
+                StoryOf::Sequence(Did([1; 20]), 7, Some(Class::Control)),
+                false,
+            ),
             (StoryOf::Digest(digest), true),
             (StoryOf::Digest(TransactionDigest([9; 32])), false),
         ] {

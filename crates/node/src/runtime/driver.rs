@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use overlane_core::identity::AccountKey;
+use overlane_core::identity::{AccountKey, Signer};
 use overlane_core::ring::{RingAnswer, RingError};
 use overlane_core::{Class, Did};
 use overlane_relay::refs::table::Local;
@@ -113,6 +113,8 @@ pub(crate) enum Command {
     NoReceipt(Admission),
     /// Sign with another delegatee from now on.
     Rotate(oneshot::Sender<Result<(), NodeError>>),
+    /// Sign with this from now on, which an account that is kept elsewhere signed for.
+    Renew(Box<Signer>, oneshot::Sender<Result<(), NodeError>>),
     /// End everything in order.
     Shutdown(oneshot::Sender<()>),
 }
@@ -456,7 +458,12 @@ impl Driver {
             }
             Command::Look(look) => look(&self.peer),
             Command::Rotate(reply) => {
-                let _ = reply.send(self.rotate());
+                let renewed = self.identity.rotate();
+                let _ = reply.send(renewed.and_then(|signer| self.sign_with(signer)));
+            }
+            Command::Renew(signer, reply) => {
+                let renewed = self.identity.renew(*signer);
+                let _ = reply.send(renewed.and_then(|signer| self.sign_with(signer)));
             }
             // Taken where it comes in.
             Command::Shutdown(_) => {}
@@ -495,8 +502,7 @@ impl Driver {
         }
     }
 
-    fn rotate(&mut self) -> Result<(), NodeError> {
-        let signer = self.identity.rotate()?;
+    fn sign_with(&mut self, signer: Arc<Signer>) -> Result<(), NodeError> {
         if !self.peer.rotate(signer) {
             let cause = "it is another account's".to_owned();
             return Err(NodeError::Delegation { cause });
@@ -509,7 +515,8 @@ impl Driver {
 
     fn rotate_if_due(&mut self) {
         if self.identity.is_rotation_due(Clock::wall_ms()) {
-            match self.rotate() {
+            let rotated = self.identity.rotate();
+            match rotated.and_then(|signer| self.sign_with(signer)) {
                 Ok(()) => tracing::info!("the delegatee was rotated"),
                 Err(error) => tracing::error!(%error, "the delegatee could not be rotated"),
             }

@@ -166,6 +166,28 @@ impl Identity {
         Ok(fresh)
     }
 
+    /// Signs with this from now on: what the account, which is kept elsewhere, signed for since.
+    ///
+    /// # Errors
+    /// [`NodeError::OtherAccount`]: it is of another account or network, or this node has its account's own key;
+    /// [`NodeError::NotDelegated`]: it does not count now. What signed before still does.
+    pub(crate) fn renew(&self, fresh: Signer) -> Result<Arc<Signer>, NodeError> {
+        let delegation = fresh.delegation();
+        let same = match &self.own {
+            Own::Delegated(account) => delegation.account() == &**account,
+            Own::Account { .. } => false,
+        };
+        if !same || fresh.network() != self.network {
+            return Err(NodeError::OtherAccount);
+        }
+        let (network, now_ms) = (self.network, Clock::wall_ms());
+        delegation.check_live(&VerifyContext { network, now_ms })?;
+        let fresh = Arc::new(fresh);
+        let mut signer = self.signer.write().unwrap_or_else(PoisonError::into_inner);
+        *signer = Arc::clone(&fresh);
+        Ok(fresh)
+    }
+
     /// Opens what is sealed to this account.
     ///
     /// # Errors
@@ -226,10 +248,14 @@ impl Identity {
         (0..count).map(one).collect()
     }
 
+    /// Whether the account of this node is here to sign for delegatees.
+    pub(crate) fn renews_itself(&self) -> bool {
+        matches!(self.own, Own::Account { .. })
+    }
+
     /// Whether another delegatee is due, which the account of this node could sign for.
     pub(crate) fn is_rotation_due(&self, wall_ms: u64) -> bool {
-        matches!(self.own, Own::Account { .. })
-            && is_rotation_due(self.signer().delegation().life(), wall_ms)
+        self.renews_itself() && is_rotation_due(self.signer().delegation().life(), wall_ms)
     }
 }
 

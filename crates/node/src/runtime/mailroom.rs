@@ -15,6 +15,7 @@ use tokio::sync::{mpsc as tokio_mpsc, oneshot};
 use crate::error::NodeError;
 use crate::peer::inbox::{Arrived, Effect, InboxError, Keeper, TakeId, Told, Work};
 use crate::peer::{Delivery, SendId};
+use crate::policy::Policies;
 
 /// Jobs that share a flush at most.
 pub(crate) const GATHERED_MAX: usize = 512;
@@ -36,11 +37,12 @@ impl<S: LogStore + Send> AnyKeeper for Keeper<S> {
 }
 
 /// Whose mail it is, and how much is kept.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct Whose {
     pub(crate) network: NetworkId,
     pub(crate) own: Did,
     pub(crate) mails_max: u64,
+    pub(crate) policies: Policies,
     pub(crate) now_ms: u64,
 }
 
@@ -56,10 +58,12 @@ impl InboxStore {
                 network,
                 own,
                 mails_max,
+                policies,
                 now_ms,
             } = whose;
             let keeper = Keeper::open(store, network, own, mails_max, now_ms);
-            let keeper = keeper.map_err(|error| error.to_string())?;
+            let mut keeper = keeper.map_err(|error| error.to_string())?;
+            keeper.ask_policy(policies);
             Ok(Box::new(keeper) as Box<dyn AnyKeeper>)
         }))
     }
@@ -86,11 +90,12 @@ impl MailThread {
         let (closing, closed) = oneshot::channel();
         let thread = thread::Builder::new().name("overlane-inbox".to_owned());
         let started = thread.spawn(move || {
+            let now_ms = whose.now_ms;
             let open = || (store.0)(whose);
             match catch_unwind(AssertUnwindSafe(open)).unwrap_or_else(|_| Err(stopped())) {
                 Ok(mut keeper) => {
                     // What is held is known before anybody can ask for it.
-                    let known = told.send(keeper.flush(whose.now_ms));
+                    let known = told.send(keeper.flush(now_ms));
                     if known.is_ok() && opening.send(Ok(())).is_ok() {
                         serve(&mut *keeper, &inbox, &told);
                     }

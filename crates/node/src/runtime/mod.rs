@@ -131,6 +131,7 @@ pub(crate) async fn start(builder: NodeBuilder) -> Result<Node, NodeError> {
                 network: builder.network,
                 own: identity.did(),
                 mails_max: builder.inbox_mails,
+                policies: builder.policies.clone(),
                 now_ms: clock.now().wall_ms,
             };
             let store = builder.inbox_store;

@@ -3,7 +3,7 @@
 use super::bounds::{OUTCOME_LIFE_MS, OUTCOMES_MAX, OUTCOMES_PER_FRAME, OUTCOMES_PER_ORIGIN};
 use super::frame::Frame;
 use super::outcome::{Outcome, OutcomeKind};
-use super::rules::{InboxRefusal, InboxRules, claimed_name, judged};
+use super::rules::{InboxRefusal, InboxRules, MayHold, claimed_name, judged};
 use crate::log::{
     Access, EnvelopeId, Event as LogEvent, Frame as LogFrame, LogId, LogStore, Logs, LogsError,
     Peer, Refusal, Rules, Transmit,
@@ -176,6 +176,12 @@ impl<S: LogStore> Inboxes<S> {
     /// [`INBOX_MAILS_MAX`](super::bounds::INBOX_MAILS_MAX).
     pub fn set_mails_max(&mut self, mails: u64) {
         self.logs.rules().set_mails(mails);
+    }
+
+    /// Asks `may_hold` from now on, of all mail that other holders hand on and that counts. What it refuses is
+    /// not held here, and who brought it is told why.
+    pub fn ask_before_held(&mut self, may_hold: MayHold) {
+        self.logs.rules().may_hold = Some(may_hold);
     }
 
     /// The logs below, to ask them.

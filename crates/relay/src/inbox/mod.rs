@@ -36,4 +36,4 @@ pub use frame::Frame;
 pub use holder::{Event, Inboxes, InboxesError};
 pub use outcome::{Outcome, OutcomeKind};
 pub use overlane_recon::End;
-pub use rules::{InboxRefusal, InboxRules};
+pub use rules::{InboxRefusal, InboxRules, MayHold};

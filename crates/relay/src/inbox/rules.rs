@@ -9,6 +9,7 @@ use overlane_core::identity::{Verified, VerifyContext};
 use overlane_core::mail::{HeldMail, Mail, MailError, Removal};
 use overlane_core::{Coded, Did, Fault, NetworkId, TransactionDigest};
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 /// Why a holder does not do what it was asked.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -77,13 +78,26 @@ pub(super) struct Inbox {
     pub(super) removals: BTreeMap<(u64, [u8; 32]), Verified<Removal>>,
 }
 
+/// Says whether mail that another holder hands on is held here: whose it is, who brings it, and its bytes.
+pub type MayHold = Box<dyn FnMut(Did, Did, usize) -> Result<(), Refusal> + Send>;
+
 /// The inboxes this node holds, or held and has not handed on.
-#[derive(Debug)]
 pub struct InboxRules {
     pub(super) network: NetworkId,
     pub(super) own: Did,
     pub(super) inboxes: BTreeMap<LogId, Inbox>,
+    pub(super) may_hold: Option<MayHold>,
     retention: Retention,
+}
+
+impl fmt::Debug for InboxRules {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("InboxRules")
+            .field("own", &self.own)
+            .field("inboxes", &self.inboxes)
+            .field("asks", &self.may_hold.is_some())
+            .finish_non_exhaustive()
+    }
 }
 
 impl InboxRules {
@@ -92,6 +106,7 @@ impl InboxRules {
             network,
             own,
             inboxes: BTreeMap::new(),
+            may_hold: None,
             retention: retention(INBOX_MAILS),
         }
     }
@@ -248,11 +263,14 @@ impl Rules for InboxRules {
         &mut self,
         log: &LogId,
         envelope: &[u8],
-        _: &Did,
+        from: &Did,
         now_ms: u64,
     ) -> Result<Judged, Refusal> {
         let mail = self.read(log, envelope, now_ms);
         let mail = mail.map_err(|error| Refusal::rules(&error))?;
+        if let Some(may_hold) = &mut self.may_hold {
+            may_hold(mail.destination(), *from, envelope.len())?;
+        }
         Ok(judged(&mail))
     }
 }

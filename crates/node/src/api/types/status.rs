@@ -22,6 +22,9 @@ pub struct StatusReport {
     pub uptime_ms: u64,
     /// When its current delegation ends, in milliseconds since the Unix epoch.
     pub delegation_ends_ms: u64,
+    /// Whether that is renewed by itself: the account's key is here, and not kept elsewhere.
+    #[serde(default)]
+    pub renews_itself: bool,
     /// Its replay store.
     pub store: StoreReport,
     /// The admitted links.
@@ -135,6 +138,9 @@ pub struct LinkReport {
     pub disturbed: bool,
     /// How long the last probe took, there and back.
     pub round_trip_ms: Option<u64>,
+    /// How far the peer's clock was ahead of this node's when the link came up; `None` if the peer dialled.
+    #[serde(default)]
+    pub clock_ahead_ms: Option<i64>,
     /// How many times its windows this node granted the peer, because it is far away.
     pub window_scale: u8,
     /// Delegations sent by reference, references that came to what is not held, and frames that went on

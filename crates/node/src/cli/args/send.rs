@@ -77,6 +77,6 @@ pub(in crate::cli) enum Receipt {
 }
 
 /// A traffic class by its name, with the names in the help.
-fn class_name() -> impl TypedValueParser<Value = ClassName> {
+pub(super) fn class_name() -> impl TypedValueParser<Value = ClassName> {
     PossibleValuesParser::new(Class::ALL.map(Class::name)).try_map(|name| name.parse())
 }

@@ -27,6 +27,16 @@ pub(super) fn steps(home: &Home, output: &Output) -> Result<Vec<Step>, Failure> 
     Ok(steps)
 }
 
+/// Holders and custody of a running node that keeps mail, with nothing tried.
+pub(super) fn in_short(home: &Home, output: &Output) -> Result<Vec<Step>, Failure> {
+    let client = Client::of(home);
+    let report = ask(async { only_if_running(client.get::<InboxReport>("/v1/inbox").await) })?;
+    let report = report.filter(|it| it.has_store && it.failed.is_none());
+    Ok(report.map_or_else(Vec::new, |report| {
+        vec![holders(&report), custody(&report, output)]
+    }))
+}
+
 fn store(report: &InboxReport) -> Step {
     let mails: u64 = report.inboxes.iter().map(|it| it.mails).sum();
     let found = format!("{mails} mails held for {} others", report.inboxes.len());

@@ -160,6 +160,7 @@ fn whole(home: &Home, output: &Output) -> Result<Vec<Step>, Failure> {
             let found = format!("it runs, for {} s", status.uptime_ms / 1_000);
             steps.push(Step::good("daemon", "ask it by its socket", found));
             steps.extend(running::steps(&status, output));
+            steps.extend(mail::in_short(home, output)?);
         }
         None => {
             let step = Step::good("daemon", "ask it by its socket", "none runs here");

@@ -1,24 +1,125 @@
 //! What a running daemon knows of itself.
 
+use std::net::{TcpStream, ToSocketAddrs};
+use std::time::Duration;
+
+use overlane_core::identity::CLOCK_SKEW_MS;
 use overlane_node::api::{IceServerReport, StatusReport};
 
 use super::super::explain::to_do;
+use super::super::inbox::time;
 use super::super::output::Output;
+use super::super::replay::now;
+use super::stopped::ending;
 use super::{Finding, Step};
+
+/// How long this machine may take to answer itself.
+const KNOCK_WITHIN: Duration = Duration::from_secs(2);
 
 /// A queue of admitted messages this full holds its senders back soon.
 const HELD_MANY: usize = 200;
 
 /// Stores, links, peers, neighbours, queues and what was refused.
 pub(super) fn steps(status: &StatusReport, output: &Output) -> Vec<Step> {
-    let mut steps = stores(status, output);
+    let mut steps = vec![delegation(status, output)];
+    steps.extend(stores(status, output));
+    steps.extend(listens(status));
     steps.push(links(status, output));
+    steps.extend(clocks(status));
     steps.extend(ice_servers(status, output));
     steps.extend(peers(status, output));
     steps.push(neighbours(status, output));
     steps.push(queues(status, output));
     steps.push(refusals(status, output));
     steps
+}
+
+/// Until when what the node signs counts.
+fn delegation(status: &StatusReport, output: &Output) -> Step {
+    let ends_ms = status.delegation_ends_ms;
+    let until = format!("until {}", time(ends_ms));
+    let tried = "ask until when what it signs counts";
+    let now_ms = now().wall_ms;
+    if status.renews_itself {
+        let step = Step::good(
+            "delegation",
+            tried,
+            format!("{until}, and it renews that itself"),
+        );
+        return match ends_ms < now_ms {
+            true => {
+                let next = format!("{} key rotate", output.overlane);
+                step.but(Finding::Bad, "that is over: nothing it signs counts", next)
+            }
+            false => step,
+        };
+    }
+    let next = format!(
+        "{0} key request, then key delegate where the account's key is, then {0} key accept here",
+        output.overlane
+    );
+    ending(
+        Step::good("delegation", tried, until),
+        ends_ms,
+        now_ms,
+        next,
+    )
+}
+
+/// Whether offers come through to the node that runs, from this machine at least.
+fn listens(status: &StatusReport) -> Option<Step> {
+    let url = status.url.as_ref()?;
+    let tried = format!("knock where it takes offers, {url}");
+    let place = url.trim_start_matches("http://").to_owned();
+    let connected = place.to_socket_addrs().and_then(|mut addresses| {
+        let address = addresses.next().ok_or(std::io::ErrorKind::NotFound)?;
+        TcpStream::connect_timeout(&address, KNOCK_WITHIN)
+    });
+    Some(match connected {
+        Ok(_) => Step::good("signalling", tried, "it takes the connection"),
+        Err(cause) => Step::good("signalling", tried, cause.to_string()).but(
+            Finding::Bad,
+            "nobody can dial this node, this machine included",
+            "see whether a firewall of this machine stands before that port".to_owned(),
+        ),
+    })
+}
+
+/// The clock, compared with those of peers that answered this node's offers.
+fn clocks(status: &StatusReport) -> Option<Step> {
+    let skews: Vec<i64> = status
+        .links
+        .iter()
+        .filter_map(|it| it.clock_ahead_ms)
+        .collect();
+    let (first, last) = (skews.iter().min()?, skews.iter().max()?);
+    let (peers, tried) = (
+        skews.len(),
+        "compare the clock with those of the peers it dialled",
+    );
+    let found = format!("{peers} peers, from {first} to {last} ms ahead of it");
+    Some(against(Step::good("clocks", tried, found), &skews))
+}
+
+/// Where more than half of the peers are off to one side by more than is allowed for, the clock here is wrong.
+fn against(step: Step, skews: &[i64]) -> Step {
+    let most = i64::try_from(CLOCK_SKEW_MS).unwrap_or(i64::MAX);
+    let off = |far: &dyn Fn(i64) -> bool| skews.iter().filter(|it| far(**it)).count();
+    let (behind, ahead) = (off(&|it| it > most), off(&|it| it < -most));
+    let half = skews.len() / 2;
+    let next = "set the clock of this machine by a time server".to_owned();
+    if behind > half || ahead > half {
+        let word = if behind > half { "behind" } else { "ahead" };
+        let meaning = format!(
+            "this machine's clock is {word}: others refuse what it signs, or it what they do"
+        );
+        return step.but(Finding::Bad, meaning, next);
+    }
+    if behind + ahead > 0 {
+        let meaning = "a peer's clock is off, and this one's agrees with the others";
+        return step.but(Finding::Warning, meaning, None);
+    }
+    step
 }
 
 fn stores(status: &StatusReport, output: &Output) -> Vec<Step> {
@@ -205,7 +306,18 @@ fn refusals(status: &StatusReport, output: &Output) -> Step {
 #[cfg(test)]
 mod tests {
     use super::super::super::explain::to_do;
-    use super::code_in;
+    use super::{Finding, Step, against, code_in};
+
+    #[test]
+    fn a_clock_that_most_peers_disagree_with_is_wrong_and_one_peers_that_is_off_is_theirs() {
+        let finding = |skews: &[i64]| against(Step::good("clocks", "compare", ""), skews).finding;
+        assert_eq!(finding(&[0, -900, 900]), Finding::Good);
+        assert_eq!(finding(&[0, 100_000_000, 10]), Finding::Warning);
+        assert_eq!(finding(&[100_000_000, 100_000_000, 10]), Finding::Bad);
+        assert_eq!(finding(&[-100_000_000]), Finding::Bad);
+        // Two that are off to either side say nothing of this one.
+        assert_eq!(finding(&[-100_000_000, 100_000_000]), Finding::Warning);
+    }
 
     #[test]
     fn what_the_other_side_said_by_a_code_is_looked_up() {

@@ -1,6 +1,6 @@
 //! What can be found out without a daemon: the files of the home, and what a start would meet.
 
-use std::net::{TcpListener, TcpStream, ToSocketAddrs};
+use std::net::{TcpListener, TcpStream, ToSocketAddrs, UdpSocket};
 use std::time::{Duration, SystemTime};
 
 use overlane_core::replay::restored;
@@ -8,12 +8,18 @@ use overlane_node::home::{Config, Home, Sources, check_start};
 use overlane_storage_native::kind_of;
 use overlane_storage_native::vfs::RealVfs;
 
+use super::super::args::DAY_MS;
+use super::super::inbox::time;
+use super::super::keys;
 use super::super::output::{Failure, Output};
-use super::super::replay::Opened;
+use super::super::replay::{Opened, now};
 use super::{Finding, Step};
 
 /// How long an address of a peer may take to answer.
 const DIAL_WITHIN: Duration = Duration::from_secs(2);
+
+/// A delegation that ends within this is warned of.
+const ENDS_SOON_MS: u64 = 3 * DAY_MS;
 
 /// Less than this free is warned of: a snapshot is written beside the one before it.
 const FREE_WANTED_BYTES: u64 = 256 * 1024 * 1024;
@@ -31,6 +37,7 @@ pub(super) fn of_files(home: &Home, output: &Output) -> Vec<Step> {
         return steps;
     }
     steps.push(configuration(home, output));
+    steps.extend(unlocked(home, output));
     steps.push(folder(home, output));
     steps.push(disk(home));
     steps.push(clock(home));
@@ -49,7 +56,11 @@ pub(super) fn of_start(home: &Home, output: &Output) -> Vec<Step> {
         let failure = Failure::from(error);
         steps.push(Step::failed("start", tried, &failure, meaning, output));
     }
-    steps.extend([store(home, output), listen(&config, output)]);
+    steps.extend([
+        store(home, output),
+        listen(&config, output),
+        ports(&config, output),
+    ]);
     steps.extend(peers(&config, output));
     steps
 }
@@ -84,6 +95,79 @@ fn configuration(home: &Home, output: &Output) -> Step {
             let meaning = "the daemon would not start";
             Step::failed("config", tried, &Failure::from(error), meaning, output)
         }
+    }
+}
+
+/// Whether what the configuration names opens the key, and, where the account is kept elsewhere, until when that signs.
+fn unlocked(home: &Home, output: &Output) -> Vec<Step> {
+    let Ok(config) = home.settings(&Sources::of_process()).map(|it| it.config) else {
+        return Vec::new();
+    };
+    let sealed = home
+        .account_key()
+        .is_ok_and(|(_, under)| under != "nothing");
+    let tried = "open the key with what the configuration names";
+    if sealed && config.key.passphrase_file.is_none() && config.key.file.is_none() {
+        let step = Step::good("unlock", tried, "it names nothing");
+        let meaning = "a node starts only where somebody types the passphrase, or names the file";
+        let next = "key.passphrase_file = \"FILE\" or key.file = \"FILE\" in config.toml";
+        return vec![step.but(Finding::Warning, meaning, next.to_owned())];
+    }
+    let delegated = home.is_delegated().unwrap_or_default();
+    let opened = keys::unattended(home, &config).and_then(|lock| match delegated {
+        true => Ok(Some(home.delegated(&lock)?)),
+        false => home.account(&lock).map(|_| None).map_err(Failure::from),
+    });
+    let mut steps = Vec::new();
+    match opened {
+        Err(failure) => {
+            let meaning = "the daemon would not start";
+            steps.push(Step::failed("unlock", tried, &failure, meaning, output));
+        }
+        Ok(key) => {
+            if sealed {
+                steps.push(Step::good("unlock", tried, "it opens"));
+            }
+            let word = key.map(|key| key.delegation().map(|it| it.life().last_ms()));
+            steps.extend(word.map(|ends_ms| delegation(ends_ms, now().wall_ms, output)));
+        }
+    }
+    steps
+}
+
+/// How long an account that is kept elsewhere lets this home sign.
+fn delegation(ends_ms: Option<u64>, now_ms: u64, output: &Output) -> Step {
+    let tried = "look until when the account, which is kept elsewhere, lets this home sign";
+    let next = format!(
+        "{0} key request, then key delegate where the account's key is, then {0} key accept here",
+        output.overlane
+    );
+    let Some(ends_ms) = ends_ms else {
+        let meaning = "the daemon would not start: nothing here can be signed";
+        return Step::good("delegation", tried, "it has not yet").but(Finding::Bad, meaning, next);
+    };
+    ending(
+        Step::good("delegation", tried, format!("until {}", time(ends_ms))),
+        ends_ms,
+        now_ms,
+        next,
+    )
+}
+
+/// A step that is good until it ends soon.
+pub(super) fn ending(step: Step, ends_ms: u64, now_ms: u64, next: String) -> Step {
+    match ends_ms.checked_sub(now_ms) {
+        None => step.but(
+            Finding::Bad,
+            "that is over: nothing is signed any more",
+            next,
+        ),
+        Some(left_ms) if left_ms < ENDS_SOON_MS => {
+            let days = left_ms / DAY_MS;
+            let meaning = format!("in {days} days nothing is signed any more");
+            step.but(Finding::Warning, meaning, next)
+        }
+        Some(_) => step,
     }
 }
 
@@ -216,6 +300,27 @@ fn listen(config: &Config, output: &Output) -> Step {
     }
 }
 
+/// Whether links find a UDP port.
+fn ports(config: &Config, output: &Output) -> Step {
+    let bind = config.links_bind();
+    let ports = config.links.ports;
+    let tried = format!("bind a UDP port for links at {bind}, of {ports}");
+    let bound = UdpSocket::bind((bind, 0)).map(|_| ports.free(bind, 0));
+    let next = format!("{} config explain links.bind", output.overlane);
+    match bound {
+        Ok(Some(_)) => Step::good("ports", tried, "there is one free"),
+        Ok(None) => {
+            let meaning = "no link can be made: something else holds all of them";
+            let next = format!("{} config explain links.ports", output.overlane);
+            Step::good("ports", tried, "all are taken").but(Finding::Bad, meaning, next)
+        }
+        Err(cause) => {
+            let meaning = "no link can be made: this machine has no such address";
+            Step::good("ports", tried, cause.to_string()).but(Finding::Bad, meaning, next)
+        }
+    }
+}
+
 fn reachable(step: Step, config: &Config) -> Step {
     if !config.listen.ip().is_loopback() {
         return step;
@@ -259,6 +364,16 @@ fn peer(url: &str, output: &Output) -> Step {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_word_of_the_account_that_ends_soon_is_warned_of_and_one_that_is_over_is_bad() {
+        let step = || Step::good("delegation", "look", "until then");
+        let finding = |ends_ms, now_ms| ending(step(), ends_ms, now_ms, "ask".to_owned()).finding;
+        assert_eq!(finding(ENDS_SOON_MS + 5, 5), Finding::Good);
+        assert_eq!(finding(ENDS_SOON_MS + 4, 5), Finding::Warning);
+        assert_eq!(finding(5, 5), Finding::Warning);
+        assert_eq!(finding(4, 5), Finding::Bad);
+    }
 
     #[test]
     fn a_disk_without_room_for_a_start_is_bad_and_one_with_little_is_warned_of() {

@@ -35,7 +35,12 @@ pub(super) fn steps(home: &Home, did: &str, output: &Output) -> Result<Vec<Step>
         Some(link) => {
             let round_trip = link.round_trip_ms;
             let time = round_trip.map_or(String::new(), |ms| format!(", {ms} ms there and back"));
-            Step::good("link", tried, format!("there is one{time}"))
+            let path = link
+                .path
+                .as_deref()
+                .unwrap_or("of a kind that is not known");
+            let found = format!("there is one, {path}{time}; its certificate was proved by DTLS");
+            Step::good("link", tried, found)
         }
         None => Step::good("link", tried, "there is none: messages go by way of others"),
     });

@@ -34,6 +34,11 @@ pub(super) const ENTRIES: &[Entry] = &[
         "see whether the node still runs: `{overlane} status`; its log says why it ended",
     ),
     entry(
+        "api/key_not_opened",
+        "The process that runs cannot open the key in its home: its passphrase was typed, or the file is gone.",
+        "name the file in config.toml (key.passphrase_file or key.file), or start the node again",
+    ),
+    entry(
         "api/namespace_too_long",
         "The name of an application protocol has at most 64 bytes.",
         "give a shorter one",
@@ -398,6 +403,11 @@ pub(super) const ENTRIES: &[Entry] = &[
         "do not count on it: it proves nothing",
     ),
     entry(
+        "key/secret_mode",
+        "A file with a passphrase, or one that a key is sealed under, can be read by others on this machine.",
+        "chmod 600 on that file; if somebody else can have read it, seal the key anew: `{overlane} key seal`",
+    ),
+    entry(
         "key/too_long",
         "The delegation that is asked for would live longer than is allowed here.",
         "ask for fewer days, or allow more with --days",
@@ -415,7 +425,7 @@ pub(super) const ENTRIES: &[Entry] = &[
     entry(
         "node/delegated",
         "The node signs for an account that is kept elsewhere, so it cannot have another delegatee signed for.",
-        "ask the account: `{overlane} key request`, then key delegate where it is, key accept here, and start the node again",
+        "ask the account: `{overlane} key request`, then key delegate where it is, and key accept here: a running node signs with that at once",
     ),
     entry(
         "node/delegating_full",
@@ -441,6 +451,11 @@ pub(super) const ENTRIES: &[Entry] = &[
         "node/no_account",
         "A node was built without an account.",
         "give the builder one",
+    ),
+    entry(
+        "node/other_account",
+        "What is to be signed with is of another account or network, or the account's own key is here and signs for itself.",
+        "accept the word of this node's account: `{overlane} key request` shows which it is; with the account's key here, key rotate",
     ),
     entry(
         "node/peers_full",

@@ -28,6 +28,7 @@ pub(super) fn asked(asked: &Explain) -> Option<ExplainRequest> {
     is_one.then(|| ExplainRequest {
         of: of.to_owned(),
         sequence,
+        class: asked.class,
     })
 }
 

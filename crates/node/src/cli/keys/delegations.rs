@@ -1,19 +1,25 @@
 //! `key request | delegate | accept`: an account that stays away from the node that signs for it.
 
+use axum::http::Method;
 use overlane_core::Fault;
 use overlane_core::identity::{Delegation, DelegationRequest, KeyKind, Life};
+use overlane_node::api::{Client, DelegateeReport};
 use overlane_node::home::{DelegatedKey, Home, HomeError};
 use serde::Serialize;
+use serde_json::json;
 
 use super::super::args::DAY_MS;
 use super::super::config::config;
 use super::super::output::{Done, Failure, Output};
-use super::super::{inbox, replay};
+use super::super::{ask, inbox, only_if_running, replay};
 use super::opening;
 
 /// What is asked for, granted or taken.
 #[derive(Serialize)]
 struct Shown {
+    /// Whether a running node signs with it already; without one, none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    live: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     request: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -83,7 +89,8 @@ pub(super) fn accept(home: &Home, delegation: &str, output: &Output) -> Result<D
     let lock = opening(home, &config)?;
     let mut key: DelegatedKey = home.delegated(&lock)?;
     let ends_ms = delegation.life().last_ms();
-    let shown = Shown {
+    let mut shown = Shown {
+        live: None,
         request: None,
         delegation: None,
         account: delegation.account().to_string(),
@@ -93,19 +100,40 @@ pub(super) fn accept(home: &Home, delegation: &str, output: &Output) -> Result<D
     };
     key.accept(delegation, config.network, replay::now().wall_ms)?;
     home.keep_delegated(&key, &lock)?;
+    let renewed = renew(home);
+    shown.live = renewed.as_ref().map(Result::is_ok);
     output.answer(&shown, |shown| {
+        let node = match &renewed {
+            Some(Ok(())) => "the running node does so now".to_owned(),
+            Some(Err(why)) => format!("the running node does so from its next start on: {why}"),
+            None => format!("now: {} run", output.overlane),
+        };
+        let until = inbox::time(ends_ms);
         format!(
-            "this home signs for {} until {}; a node that runs does so from its next start on",
-            shown.account,
-            inbox::time(ends_ms)
+            "this home signs for {} until {until}; {node}",
+            shown.account
         )
     })?;
     Ok(Done::Yes)
 }
 
+/// Has the running node, if one runs, sign with it from now on; else why it does not.
+fn renew(home: &Home) -> Option<Result<(), String>> {
+    let client = Client::of(home);
+    let renewed: Result<Option<DelegateeReport>, Failure> = ask(async {
+        let answer = client.call(Method::POST, "/v1/key/renew", &json!({})).await;
+        only_if_running(answer)
+    });
+    match renewed {
+        Ok(report) => report.map(|_| Ok(())),
+        Err(failure) => Some(Err(failure.message().to_owned())),
+    }
+}
+
 impl Shown {
     fn of_request(request: &DelegationRequest) -> Self {
         Self {
+            live: None,
             request: None,
             delegation: None,
             account: request.account().to_string(),

@@ -5,7 +5,7 @@
 //! Law **durable first**: nothing that came of work leaves [`Keeper::flush`] before the store has it.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 
 use overlane_core::identity::{Signer, VerifyContext};
 use overlane_core::mail::{HoldProof, MAIL_LIFE_MAX_MS, Mail};
@@ -14,9 +14,12 @@ use overlane_core::{Coded, Did, Fault, NetworkId, TransactionDigest};
 use overlane_relay::inbox::{
     Drain, DrainEvent, End, Event, Frame, InboxRefusal, Inboxes, InboxesError, Outcome,
 };
-use overlane_relay::log::{Frame as LogFrame, LogId, LogStore, LogsError, Peer as Bringer};
+use overlane_relay::log::{
+    Frame as LogFrame, LogId, LogStore, LogsError, Peer as Bringer, Refusal,
+};
 
 use super::book::{Book, Changed, HeldElsewhere};
+use crate::policy::{Holding, Policies};
 
 /// Reconciliations that this node drives at a time, of those that the logs may hold.
 pub const RECONCILED_AT_ONCE: usize = 3;
@@ -159,6 +162,8 @@ pub enum Told {
         /// Whether it is to let go of something that was taken.
         lets_go: bool,
     },
+    /// The policy let mail that another holder handed on not be held; its code.
+    NotLetIn(&'static str),
     /// What is held here for others.
     Held(Holdings),
     /// So many mails are held here for this account now.
@@ -205,6 +210,8 @@ pub struct Keeper<S: LogStore> {
     /// Whose inboxes changed since that was told.
     touched: BTreeSet<Did>,
     bad_frames: u64,
+    /// What the policy said no with since the last flush.
+    not_let_in: Option<mpsc::Receiver<&'static str>>,
     maintained: u64,
     failed: bool,
 }
@@ -247,9 +254,25 @@ impl<S: LogStore> Keeper<S> {
             tells_holdings: true,
             touched: BTreeSet::new(),
             bad_frames: 0,
+            not_let_in: None,
             maintained: 0,
             failed: false,
         })
+    }
+
+    /// Asks this policy of mail that other holders hand on, from now on.
+    pub(crate) fn ask_policy(&mut self, policies: Policies) {
+        let (refuses, refused) = mpsc::channel();
+        self.not_let_in = Some(refused);
+        self.inboxes
+            .ask_before_held(Box::new(move |owner, by, bytes| {
+                let mail = Holding { owner, by, bytes };
+                policies.hold(&mail).map_err(|refusal| {
+                    // Heard by this very keeper, after the frame.
+                    let _ = refuses.send(refusal.code());
+                    Refusal::rules(&refusal)
+                })
+            }));
     }
 
     /// The store, to open it again.
@@ -518,6 +541,8 @@ impl<S: LogStore> Keeper<S> {
                 }
             });
         }
+        let not_let_in = self.not_let_in.iter().flat_map(mpsc::Receiver::try_iter);
+        self.told.extend(not_let_in.map(Told::NotLetIn));
         if std::mem::take(&mut self.tells_holdings) {
             let holdings = self.holdings()?;
             self.told.push(Told::Held(holdings));

@@ -289,6 +289,7 @@ impl Peer {
                     self.sign_removals_soon(now);
                 }
             }
+            Told::NotLetIn(code) => count(&mut self.counters.refused, code),
             Told::Held(holdings) => {
                 for (&owner, &mails) in &holdings.inboxes {
                     self.note_holds(owner, mails);
