@@ -304,6 +304,7 @@ impl Follow {
                     Ok(
                         GroupEvent::Kept { group, .. }
                         | GroupEvent::Complete { group, .. }
+                        | GroupEvent::Keys { group }
                         | GroupEvent::Roster { group, .. },
                     ) => group == self.group.id,
                     Ok(GroupEvent::PostRefused { .. }) => false,

@@ -245,3 +245,44 @@ fn group_of_four_with_one_member_away_for_10_000_posts() {
     assert_eq!(status["groups"]["posts_kept"], 10_000, "each came once");
     println!("away: {}", status["groups"]);
 }
+
+/// The host that a member asks is killed: the member goes over to the other one, and everybody has everything once, the
+/// killed one too when it is back.
+#[test]
+fn group_a_member_goes_on_with_another_host_when_its_own_is_killed() {
+    let (ann, up, mut members) = group_of(1);
+    let (ben, _ben_up) = members.remove(0);
+    // Cy hosts the group as well, and ben goes over to him.
+    let cy = place();
+    let mut cy_up = cy.daemon();
+    json(&cy, &["peer", "add", up.url()]);
+    let args = ["group", "invite", "team", &did_key(&cy), "--host"];
+    json(&cy, &["group", "join", text(&json(&ann, &args)["ticket"])]);
+    json(&ann, &["group", "post", "team", "hello"]);
+    assert_eq!(follow(&cy, 1).len(), 1);
+    json(&ben, &["group", "sync", "team", "--host", cy_up.did()]);
+    assert_eq!(team(&ben)["follows"], Value::Null);
+    json(&ben, &["group", "post", "team", "by way of cy"]);
+    assert_eq!(follow(&ann, 2).len(), 2);
+    cy_up.running.kill();
+    json(&ben, &["group", "post", "team", "while cy is dead"]);
+    let synced = json(&ben, &["group", "sync", "team", "--host", up.did()]);
+    assert_eq!(
+        (&synced["settled"], &synced["with"]),
+        (&true.into(), &up.did().into())
+    );
+    let texts = |place: &Place, count| {
+        let mut all: Vec<_> = follow(place, count).into_iter().map(|it| it.1).collect();
+        all.sort();
+        all
+    };
+    let all = ["by way of cy", "hello", "while cy is dead"];
+    assert_eq!(texts(&ann, 3), all);
+    assert_eq!(texts(&ben, 3), all);
+    let _cy_up = cy.daemon();
+    assert_eq!(texts(&cy, 3), all);
+    let has = |place: &Place| (team(place)["posts"].clone(), team(place)["waiting"].clone());
+    for place in [&ann, &ben, &cy] {
+        assert_eq!(has(place), (3.into(), 0.into()));
+    }
+}

@@ -9,6 +9,7 @@
     reason = "a test fails by panicking"
 )]
 
+mod group_hosts;
 mod group_net;
 
 use std::collections::BTreeSet;
@@ -19,9 +20,9 @@ use overlane_core::seal::SealingKey;
 use overlane_core::wire::cbor::Writer;
 use overlane_core::{Coded, Did};
 use overlane_node::peer::groups::{
-    ASKS_WAITING_MAX, Ask, EVERY_MS, GroupEvent, GroupTicket, GroupsError, IN_HAND_MAX, KEYS_MAX,
-    LEAVING_MAX, LEAVING_MS, LINES_MAX, NAME_MAX_BYTES, POSTS_PER_ASK, POSTS_WAITING_MAX, Reply,
-    STRAYS_MAX, WORDS_MAX,
+    ASKS_WAITING_MAX, Ask, EARLIER_MAX, EVERY_MS, GroupEvent, GroupTicket, GroupsError,
+    IN_HAND_MAX, KEYS_MAX, LEAVING_MAX, LEAVING_MS, LINES_MAX, NAME_MAX_BYTES, POSTS_PER_ASK,
+    POSTS_WAITING_MAX, Reply, STRAYS_MAX, WORDS_MAX,
 };
 use overlane_recon::{End, ItemSet, Limits};
 use overlane_relay::log::testkit::MemoryLogs;
@@ -863,6 +864,10 @@ fn law_group_keys_of_earlier_epochs_are_bounded() {
         (views[0].keys, views[0].epoch),
         (KEYS_MAX, KEYS_MAX as u64 + 2)
     );
+    // Of the epochs that are over, it keeps as many rosters for who was away.
+    assert_eq!(net.groups(0).counters().earlier_let_go, 1);
+    let earlier = |net: &mut Net| net.copied(0).rows(&[0x96]).unwrap().len();
+    assert_eq!(earlier(&mut net), EARLIER_MAX);
     net.crash(0);
     net.start(0);
     let Ok(Reply::Groups(views)) = net.asked(0, Ask::List) else {
@@ -1090,6 +1095,9 @@ fn group_the_page_tells_every_bound_as_it_is() {
         PAGE_MAX,
         NAME_MAX_BYTES,
         GREETING_MS,
+        GONE_MS,
+        EARLIER_MAX,
+        EARLIER_MAX_BYTES,
         FOLLOW_MS,
         LEAVING_MAX,
         LEAVING_MS,

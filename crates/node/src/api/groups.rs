@@ -493,10 +493,15 @@ pub(super) fn numbers(
         kept,
         let_go,
         posts_refused,
+        went_over,
         settled,
         failed,
         rosters,
         rosters_refused,
+        earlier_asked,
+        earlier,
+        earlier_given,
+        earlier_let_go,
         news,
     } = numbers.counters;
     let count = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
@@ -513,6 +518,7 @@ pub(super) fn numbers(
         ("posts_kept", kept),
         ("posts_let_go", let_go),
         ("posts_refused_there", posts_refused),
+        ("went_over", went_over),
         ("posts_refused_here", logs.refused),
         ("posts_known_already", logs.known),
         ("posts_pushed", logs.pushed),
@@ -524,6 +530,10 @@ pub(super) fn numbers(
         ("failed", failed),
         ("rosters_taken", rosters),
         ("rosters_refused", rosters_refused),
+        ("earlier_rosters_asked", earlier_asked),
+        ("earlier_rosters_taken", earlier),
+        ("earlier_rosters_given", earlier_given),
+        ("earlier_rosters_let_go", earlier_let_go),
         ("news_told", news),
     ];
     let named = named.into_iter();

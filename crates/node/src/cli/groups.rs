@@ -327,7 +327,8 @@ fn in_full(group: &GroupReport) -> String {
             _ => "",
         };
         let stands = match course {
-            None => "this node".to_owned(),
+            None if group.host => "this node".to_owned(),
+            None => "not asked while another answers".to_owned(),
             Some(course) => match &course.error {
                 Some(error) => format!(
                     "{}, failed {} times: {error}",

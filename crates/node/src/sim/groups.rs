@@ -730,7 +730,7 @@ impl World<'_> {
                     self.joined(node, number, revision);
                 }
             }
-            GroupEvent::Complete { .. } => {}
+            GroupEvent::Complete { .. } | GroupEvent::Keys { .. } => {}
         }
     }
 }

@@ -9,7 +9,8 @@ use super::bounds::{EXCHANGE_ITEMS_MAX, EXCHANGES_MAX};
 use super::frame::{Refused, Space, Turn};
 use super::id::{EnvelopeId, LogId, shared_place};
 use super::logs::{Closing, Logs, Result};
-use super::refusal::Refusal;
+use super::mutant::Mutant;
+use super::refusal::{Refusal, is_passing};
 use super::rules::Rules;
 use super::serve::limits;
 use super::store::LogStore;
@@ -30,6 +31,8 @@ pub(super) struct Exchange {
     /// Envelopes of the outbox that the peer did not answer yet; none before the outbox was read.
     posting: Option<BTreeSet<EnvelopeId>>,
     opened: Option<(Initiator, ItemSet)>,
+    /// Whose envelopes alone are sent, if this node hands on nothing.
+    sends_only: Option<Did>,
     since_ms: u64,
 }
 
@@ -59,10 +62,18 @@ impl<S: LogStore, R: Rules> Logs<S, R> {
             space,
             posting: None,
             opened: None,
+            sends_only: None,
             since_ms: now_ms,
         };
         self.exchanges.insert((log, with), exchange);
         Ok(())
+    }
+
+    /// A member's reconciliation sends what that account wrote: a holder takes nothing else from a member.
+    pub fn send_only(&mut self, log: LogId, with: Did, author: Did) {
+        if let Some(exchange) = self.exchanges.get_mut(&(log, with)) {
+            exchange.sends_only = Some(author);
+        }
     }
 
     /// Envelopes of this node's own that wait for the host's number.
@@ -152,6 +163,76 @@ impl<S: LogStore, R: Rules> Logs<S, R> {
         if self.peers.contains_key(&host) {
             self.stage.owed.push((host, Owed::Post(log, id)));
         }
+    }
+
+    /// Numbers here what waits for the number of a host that is asked no more, in the order it was written; of a log that
+    /// this node numbers. What its rules take no more is refused. As much as a transaction takes; says whether there is
+    /// more. Reads what is durable, so a flush comes before.
+    ///
+    /// # Errors
+    /// The store fails.
+    pub fn number_waiting(&mut self, log: LogId, own: Peer, now_ms: u64) -> Closing<bool, S> {
+        if self.book(&log)?.numbering != Numbering::Own {
+            return Ok(false);
+        }
+        for (written_ms, id, envelope) in self.waiting_in_order(&log)? {
+            if self.stage.is_full() {
+                return Ok(true);
+            }
+            self.stage.row(outbox_key(&log, Some(&id)), None);
+            if self.is_broken(Mutant::LoseTheWaiting) {
+                continue;
+            }
+            let judged = self.rules.judge(&log, &envelope, &own.account, now_ms);
+            let kept = match judged {
+                Ok(judged) => self.accept(log, judged, &envelope, Place::Next, own.slot, now_ms),
+                Err(refusal) => Err(refusal.into()),
+            };
+            match kept {
+                Ok(_) => {}
+                Err(Failure::Refused(Refusal::Busy)) => {
+                    let row = [&written_ms.to_be_bytes()[..], &envelope].concat();
+                    self.stage.row(outbox_key(&log, Some(&id)), Some(row));
+                    return Ok(true);
+                }
+                Err(Failure::Refused(refusal)) => {
+                    let code = refusal.code().to_owned();
+                    self.stage.events.push(Event::PostRefused { log, id, code });
+                }
+                Err(Failure::Failed(error)) => return Err(self.close(error)),
+            }
+        }
+        Ok(false)
+    }
+
+    /// Refuses what was written before an instant and still waits for a number.
+    ///
+    /// # Errors
+    /// The store fails.
+    pub fn give_up_waiting(&mut self, log: &LogId, before_ms: u64) -> Closing<(), S> {
+        for (written_ms, id, _) in self.waiting_in_order(log)? {
+            if written_ms < before_ms {
+                let code = Refusal::TooOld { log: *log }.code().to_owned();
+                self.stage.row(outbox_key(log, Some(&id)), None);
+                let log = *log;
+                self.stage.events.push(Event::PostRefused { log, id, code });
+            }
+        }
+        Ok(())
+    }
+
+    /// What is durable of what waits: when it was written, its name, itself.
+    fn waiting_in_order(&mut self, log: &LogId) -> Closing<Vec<(u64, EnvelopeId, Vec<u8>)>, S> {
+        let rows = self.store.rows(&outbox_key(log, None));
+        let rows = rows.map_err(LogsError::Store)?.into_iter();
+        let waits = |(key, row): (Vec<u8>, Vec<u8>)| {
+            let (written_ms, envelope) = row.split_first_chunk()?;
+            let written_ms = u64::from_be_bytes(*written_ms);
+            Some((written_ms, outbox_id(&key)?, envelope.to_vec()))
+        };
+        let mut waiting: Vec<_> = rows.filter_map(waits).collect();
+        waiting.sort_by_key(|it| it.0);
+        Ok(waiting)
     }
 
     pub(super) fn in_outbox(
@@ -252,7 +333,7 @@ impl<S: LogStore, R: Rules> Logs<S, R> {
         {
             initiator.handle_send_refused(set, id, "recon/reserved_seq".into(), now_ms);
         }
-        self.say_due(log, from);
+        self.say_due(log, from, now_ms)?;
         self.end_if_ended(log, from);
         Ok(())
     }
@@ -265,7 +346,9 @@ impl<S: LogStore, R: Rules> Logs<S, R> {
         code: &str,
         now_ms: u64,
     ) -> Result<(), S> {
+        // What is refused for a reason that passes waits for the next time.
         if let Refused::Envelope(id) = what
+            && !is_passing(code)
             && self.book(&log)?.numbering == Numbering::Of(from)
             && self.in_outbox(&log, &id)?.is_some()
         {
@@ -285,7 +368,7 @@ impl<S: LogStore, R: Rules> Logs<S, R> {
             (None, Refused::Envelope(id)) => exchange.answered(&id),
             (None, Refused::Recon) => {}
         }
-        self.say_due(log, from);
+        self.say_due(log, from, now_ms)?;
         self.end_if_ended(log, from);
         Ok(())
     }
@@ -302,7 +385,7 @@ impl<S: LogStore, R: Rules> Logs<S, R> {
             // A refusal of the answer is the exchange's end, and stands in its report.
             let _ = initiator.handle_answer(set, payload, now_ms);
         }
-        self.say_due(log, with);
+        self.say_due(log, with, now_ms)?;
         self.end_if_ended(log, with);
         Ok(())
     }
@@ -331,7 +414,7 @@ impl<S: LogStore, R: Rules> Logs<S, R> {
             if let Some(exchange) = self.exchanges.get_mut(&(log, with)) {
                 exchange.opened = Some((initiator, set));
             }
-            self.say_due(log, with);
+            self.say_due(log, with, now_ms)?;
         }
         Ok(())
     }
@@ -339,10 +422,7 @@ impl<S: LogStore, R: Rules> Logs<S, R> {
     fn post_outbox(&mut self, log: LogId, with: Did) -> Closing<(), S> {
         let mut posting = BTreeSet::new();
         if self.book(&log)?.numbering == Numbering::Of(with) {
-            let rows = self.store.rows(&outbox_key(&log, None));
-            let mut rows = rows.map_err(LogsError::Store)?;
-            rows.sort_by(|one, next| one.1.get(..WRITTEN_BYTES).cmp(&next.1.get(..WRITTEN_BYTES)));
-            for id in rows.iter().filter_map(|it| outbox_id(&it.0)) {
+            for (_, id, _) in self.waiting_in_order(&log)? {
                 posting.insert(id);
                 self.owe(with, Owed::Post(log, id));
             }
@@ -379,20 +459,38 @@ impl<S: LogStore, R: Rules> Logs<S, R> {
     }
 
     /// Owes the peer what the exchange wants said.
-    fn say_due(&mut self, log: LogId, with: Did) {
-        let Some(exchange) = self.exchanges.get_mut(&(log, with)) else {
-            return;
-        };
-        let (space, Some((initiator, _))) = (exchange.space, &mut exchange.opened) else {
-            return;
-        };
-        let due: Vec<_> = std::iter::from_fn(|| initiator.poll_transmit()).collect();
-        for request in due {
-            let owed = match request {
-                Request::Recon(payload) => Owed::Recon(log, space, Turn::Ask, payload),
-                Request::Send(item) => Owed::Send(log, item.id),
+    fn say_due(&mut self, log: LogId, with: Did, now_ms: u64) -> Closing<(), S> {
+        loop {
+            let Some(exchange) = self.exchanges.get_mut(&(log, with)) else {
+                return Ok(());
             };
-            self.owe(with, owed);
+            let (space, only) = (exchange.space, exchange.sends_only);
+            let Some((initiator, _)) = &mut exchange.opened else {
+                return Ok(());
+            };
+            let Some(request) = initiator.poll_transmit() else {
+                return Ok(());
+            };
+            let item = match request {
+                Request::Recon(payload) => {
+                    self.owe(with, Owed::Recon(log, space, Turn::Ask, payload));
+                    continue;
+                }
+                Request::Send(item) => item,
+            };
+            let hands_on = match only {
+                None => true,
+                Some(author) => {
+                    let entry = self.entry_of(&log, &item.id)?;
+                    entry.is_some_and(|entry| entry.author == author)
+                }
+            };
+            if hands_on {
+                self.owe(with, Owed::Send(log, item.id));
+            } else if let Some((initiator, set)) = self.opened(log, with) {
+                let code = "log/not_its_author".into();
+                initiator.handle_send_refused(set, item.id, code, now_ms);
+            }
         }
     }
 

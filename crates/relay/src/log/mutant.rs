@@ -18,4 +18,6 @@ pub enum Mutant {
     AnswerTheUnread,
     /// A member may bring what another wrote.
     AnyAuthor,
+    /// What waits for the number of a host that is asked no more is let go of.
+    LoseTheWaiting,
 }

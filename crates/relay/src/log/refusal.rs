@@ -127,6 +127,14 @@ impl Refusal {
     }
 }
 
+/// Whether a peer that refused something with this code may take it a little later, as it is.
+pub fn is_passing(code: &str) -> bool {
+    matches!(
+        code,
+        "log/exhausted" | "log/unread" | "log/busy" | "log/peers_full" | "log/exchanges_full"
+    )
+}
+
 impl Coded for Refusal {
     fn code(&self) -> &'static str {
         match self {

@@ -302,3 +302,35 @@ fn law_an_answer_nobody_asked_for_does_nothing() {
     assert!(mesh.ids(1).is_empty());
     assert_eq!(mesh.at(1).counters().unexpected, 2);
 }
+
+/// A host that has no time for a post now is given it again; one that never takes it is not.
+#[test]
+fn group_log_what_is_refused_for_a_reason_that_passes_is_sent_again() {
+    let mut mesh = behind(1, |_| false);
+    mesh.at(9).rules().allowance.work_bytes = 700 * 1024;
+    mesh.at(1).start_sync(LOG, did(9), NOW_MS).unwrap();
+    mesh.settle();
+    events(mesh.at(1));
+    mesh.at(9).handle_disconnected(&did(1));
+    let ids: BTreeSet<_> = (0..3)
+        .map(|number| {
+            let post = envelope(1, number);
+            mesh.at(1).post(LOG, post, peer(1), NOW_MS).unwrap()
+        })
+        .collect();
+    mesh.at(1).flush(NOW_MS).unwrap();
+    mesh.at(1).start_sync(LOG, did(9), NOW_MS).unwrap();
+    mesh.settle();
+    let waiting = mesh.at(1).waiting(&LOG).unwrap();
+    assert!((1..3).contains(&waiting), "{waiting} wait");
+    let told = events(mesh.at(1));
+    let refused = |it: &Event| matches!(it, Event::PostRefused { .. });
+    assert!(!told.iter().any(refused), "{told:?}");
+    // Its allowance is whole again.
+    mesh.at(9).handle_disconnected(&did(1));
+    mesh.at(9).rules().allowance = overlane_relay::log::Allowance::default();
+    mesh.at(1).start_sync(LOG, did(9), NOW_MS).unwrap();
+    mesh.settle();
+    assert_eq!(mesh.at(1).waiting(&LOG).unwrap(), 0);
+    assert!(ids.is_subset(&mesh.ids(9)) && ids.is_subset(&mesh.ids(1)));
+}

@@ -83,12 +83,13 @@ pub(in crate::cli) enum Groups {
     },
     /// Reconcile with a host now; exit code 1 if they did not come to have the same
     ///
-    /// The node does so by itself whenever a host can be reached.
+    /// The node does so by itself whenever a host can be reached; and with another, once the one that it
+    /// asks has given no answer for half a minute.
     #[command(after_help = "Example: overlane group sync team")]
     Sync {
         /// The group, by its name here or on the network
         group: String,
-        /// The host, if not the one that is followed
+        /// Ask this host from now on, if it is not asked already; the node then numbers posts by itself
         #[arg(long, value_name = "DID")]
         host: Option<String>,
     },

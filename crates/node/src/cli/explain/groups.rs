@@ -120,7 +120,7 @@ pub(super) const ENTRIES: &[Entry] = &[
     entry(
         "group/posts_waiting",
         "As many posts as may wait for the number of the group's host.",
-        "wait until the host can be reached; they are sent by themselves",
+        "wait until a host can be reached: they are sent by themselves; or go over to one that can: `{overlane} group sync GROUP --host DID`",
     ),
     entry(
         "group/store_corrupt",
@@ -182,7 +182,7 @@ pub(super) const ENTRIES: &[Entry] = &[
     entry(
         "log/number_taken",
         "A host gave two envelopes the same number: it lost its store, or lies.",
-        "leave the group and join it again, which fetches it anew",
+        "nothing: this node numbers by itself from then on, and has all that the hosts have",
     ),
     entry(
         "log/peers_full",

@@ -226,6 +226,15 @@ impl<S: LogStore> Groups<S> {
         let not_in = overlane_core::group::GroupError::NotAMember { group, author };
         let key = known.has(&author).then(|| known.key().cloned()).flatten();
         let key = key.ok_or(not_in)?;
+        let hosts = known.is_host(&author);
+        // What was written before and waited is numbered before it.
+        while self.groups.get(&log).is_some_and(|it| it.numbers_waiting) {
+            self.commit(now);
+            self.number_what_waits(now);
+            if let Some(cause) = self.failure.clone() {
+                return Err(GroupsError::StoreFailed { cause });
+            }
+        }
         // All of them are made before any is kept: one that is too long takes none along.
         let mut envelopes = Vec::with_capacity(posts);
         for body in bodies {
@@ -246,7 +255,7 @@ impl<S: LogStore> Groups<S> {
             let seq = self.check(entry)?.map(|entry| entry.seq);
             posted.push(Posted { id, seq });
         }
-        if !own {
+        if !hosts {
             self.ask_soon(&log, now);
         }
         Ok(posted)

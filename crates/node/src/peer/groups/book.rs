@@ -7,8 +7,10 @@ use overlane_core::group::{GroupKey, Roster};
 use overlane_core::identity::Verified;
 use overlane_core::seal::SealingKey;
 
-use super::AskId;
+use super::earlier::{Asking, EarlierRosters};
 use super::rows::GroupRow;
+use super::{AskId, GONE_MS};
+use crate::peer::Now;
 
 /// A group of this node's.
 #[derive(Debug)]
@@ -17,11 +19,19 @@ pub(super) struct Group {
     pub(super) roster: Option<Verified<Roster>>,
     /// Keys of epochs.
     pub(super) keys: BTreeMap<u64, GroupKey>,
+    /// No key of this epoch or an earlier one is waited for, but those that are here.
+    pub(super) floor: u64,
+    /// At a host: the rosters of epochs that are over.
+    pub(super) earlier: EarlierRosters,
     /// At the owner: the keys that the group's key is sealed to.
     pub(super) members: BTreeMap<Did, SealingKey>,
     pub(super) courses: BTreeMap<Did, Course>,
     /// At a host: who is told of news.
     pub(super) followers: BTreeMap<Did, Follower>,
+    /// Of a member that numbers for itself: the host that it asks.
+    pub(super) home: Option<Did>,
+    /// Posts waited for the number of a host that is asked no more: they are to be numbered here.
+    pub(super) numbers_waiting: bool,
     /// Who waits for the first roster.
     pub(super) joining: Vec<AskId>,
     /// Below this number nothing is missing that the host has.
@@ -38,11 +48,15 @@ pub(super) struct Course {
     pub(super) again: bool,
     pub(super) failures: u32,
     pub(super) error: Option<String>,
+    /// Since when it has given no answer, by the steady clock.
+    pub(super) failing_since_ms: Option<u64>,
     /// When the last one ended, by the steady clock.
     pub(super) ended_ms: u64,
     /// When the last one settled, by the wall clock.
     pub(super) settled_ms: Option<u64>,
     pub(super) wants: Vec<Want>,
+    /// How far it was asked for rosters of epochs that are over.
+    pub(super) asking: Asking,
 }
 
 /// What is done with a host.
@@ -79,9 +93,13 @@ impl Group {
             row,
             roster: None,
             keys: BTreeMap::new(),
+            floor: 0,
+            earlier: EarlierRosters::default(),
             members: BTreeMap::new(),
             courses: BTreeMap::new(),
             followers: BTreeMap::new(),
+            home: None,
+            numbers_waiting: false,
             joining: Vec::new(),
             complete_to: 0,
         }
@@ -115,11 +133,20 @@ impl Group {
         self.keys.get(&self.roster.as_ref()?.subject().epoch())
     }
 
+    /// Whether a host has given no answer for so long that others are asked.
+    pub(super) fn is_gone(&self, host: &Did, now: Now) -> bool {
+        let course = self.courses.get(host);
+        let since_ms = course.and_then(|course| course.failing_since_ms);
+        since_ms.is_some_and(|since_ms| since_ms.saturating_add(GONE_MS) <= now.steady_ms)
+    }
+
     /// The nodes that this one greets: the hosts that it reconciles with, the others that it
-    /// brings its own roster to, and whoever may have the first roster.
-    pub(super) fn counterparts(&self, own: &Did, home: Option<Did>) -> BTreeSet<Did> {
+    /// brings its own roster to, whoever may have the first roster, whoever may stand in for a home
+    /// that is gone, and whom its user asks about.
+    pub(super) fn counterparts(&self, own: &Did, home: Option<Did>, now: Now) -> BTreeSet<Did> {
         let owner = self.row.owner;
-        let all = *own == owner || self.is_host(own) || self.roster.is_none();
+        let gone = home.is_some_and(|home| self.is_gone(&home, now));
+        let all = *own == owner || self.is_host(own) || self.roster.is_none() || gone;
         let mut them: BTreeSet<Did> = match all {
             true => self.hosts().iter().copied().collect(),
             false => home.into_iter().collect(),
@@ -127,6 +154,11 @@ impl Group {
         if self.roster.is_none() {
             them.insert(owner);
         }
+        let asked = |host: &&Did| {
+            let course = self.courses.get(*host);
+            course.is_some_and(|course| !course.wants.is_empty())
+        };
+        them.extend(self.hosts().iter().filter(asked).copied());
         them.remove(own);
         them
     }

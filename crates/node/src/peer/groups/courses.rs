@@ -1,7 +1,5 @@
 //! Where this node stands with each host, and what it does next.
 
-use std::collections::BTreeMap;
-
 use overlane_core::Did;
 use overlane_core::group::GroupId;
 use overlane_recon::{Bound, Differences, End, Report, plan};
@@ -21,86 +19,11 @@ use crate::peer::Now;
 const PAUSE_ITEMS: u64 = 100;
 
 impl<S: LogStore> Groups<S> {
-    /// The hosts that a group is asked of now, after its roster changed.
-    pub(super) fn set_courses(&mut self, log: LogId, now: Now) {
-        let home = self.home(&log);
-        let own = self.did;
-        let Some(group) = self.groups.get_mut(&log) else {
-            return;
-        };
-        let wanted = group.counterparts(&own, home);
-        let (kept, gone): (BTreeMap<_, _>, BTreeMap<_, _>) = std::mem::take(&mut group.courses)
-            .into_iter()
-            .partition(|(host, _)| wanted.contains(host));
-        group.courses = kept;
-        for host in wanted {
-            group.courses.entry(host).or_insert_with(|| Course {
-                due_ms: now.steady_ms,
-                ..Course::default()
-            });
-        }
-        for (host, course) in gone {
-            for want in course.wants {
-                self.answer_want(want, Err(GroupsError::NotAHost { host }));
-            }
-        }
-    }
-
-    /// The host whose numbers a log has here, if they are not this node's own.
-    pub(super) fn home(&mut self, log: &LogId) -> Option<Did> {
-        match self.logs.numbering(log) {
-            Ok(Numbering::Of(host)) => Some(host),
-            Ok(Numbering::Own) => {
-                let group = self.groups.get(log)?;
-                // A member whose host is none any more keeps what it has, under its own numbers.
-                let other = group.hosts().iter().find(|host| **host != self.did);
-                other.filter(|_| !group.is_host(&self.did)).copied()
-            }
-            Err(error) => {
-                self.fail(&error);
-                None
-            }
-        }
-    }
-
-    /// Whether this node reconciles with the host, and does not only bring it the roster.
-    fn reconciles(&mut self, log: &LogId, host: &Did) -> bool {
-        let home = self.home(log);
-        let Some(group) = self.groups.get(log) else {
-            return false;
-        };
-        let both = group.is_host(&self.did) && group.is_host(host);
-        both || (group.is_host(host) && home == Some(*host))
-    }
-
-    /// The host that a request is about.
-    pub(super) fn host_for(
-        &mut self,
-        group: GroupId,
-        with: Option<Did>,
-    ) -> Result<Did, GroupsError> {
-        let log = LogId::group(group);
-        let known = self.groups.get(&log);
-        let known = known.ok_or(GroupsError::NotKnown { group })?;
-        if known.roster.is_none() {
-            return Err(GroupsError::NoRoster);
-        }
-        let hosts: Vec<_> = known.courses.keys().copied().collect();
-        match with {
-            Some(host) if hosts.contains(&host) && self.reconciles(&log, &host) => Ok(host),
-            Some(host) => Err(GroupsError::NotAHost { host }),
-            None => {
-                let mut hosts = hosts.into_iter();
-                let host = hosts.find(|host| self.reconciles(&log, host));
-                host.ok_or(GroupsError::Alone)
-            }
-        }
-    }
-
     /// Notes that a request waits for a host, and asks the host now.
     pub(super) fn want(&mut self, log: LogId, host: Did, want: Want, now: Now) {
-        let group = self.groups.get_mut(&log);
-        if let Some(course) = group.and_then(|it| it.courses.get_mut(&host)) {
+        if let Some(group) = self.groups.get_mut(&log) {
+            // Another host than is asked by itself is asked for this alone.
+            let course = group.courses.entry(host).or_default();
             course.wants.push(want);
             course.due_ms = now.steady_ms;
             course.again = course.stage != Stage::Idle;
@@ -113,6 +36,7 @@ impl<S: LogStore> Groups<S> {
         if self.failure.is_some() {
             return false;
         }
+        let mut began = self.number_what_waits(now);
         let mut due = Vec::new();
         let mut ready = Vec::new();
         for (log, group) in &self.groups {
@@ -127,7 +51,6 @@ impl<S: LogStore> Groups<S> {
         for (log, host) in due {
             self.greet(log, host, now);
         }
-        let mut began = false;
         for (log, host) in ready {
             if self.logs.syncing() >= SYNCS_MAX {
                 break;
@@ -170,6 +93,10 @@ impl<S: LogStore> Groups<S> {
     fn begin(&mut self, log: LogId, host: Did, now: Now) -> bool {
         match self.logs.start_sync(log, host, now.wall_ms) {
             Ok(()) => {
+                let own = self.did;
+                if self.groups.get(&log).is_some_and(|it| !it.is_host(&own)) {
+                    self.logs.send_only(log, host, own);
+                }
                 if let Some(course) = self.course(&log, &host) {
                     course.stage = Stage::Syncing;
                 }
@@ -207,7 +134,9 @@ impl<S: LogStore> Groups<S> {
         if let Some(roster) = newer.filter(|_| own > revision) {
             self.say(from, &Said::Roster(&roster));
         }
+        self.ask_for_earlier(log, from, now);
         self.answer_plans(log, from, there);
+        self.answered(log, from, now);
         let goes_on = own > 0 && self.reconciles(&log, &from);
         let pause_ms = EVERY_MS.saturating_add(self.jitter_ms());
         let Some(course) = self.course(&log, &from) else {
@@ -290,6 +219,10 @@ impl<S: LogStore> Groups<S> {
         // Its author came with a roster that this node has not seen yet.
         let refused = |it: &overlane_recon::Refused| it.why == "group/not_a_member";
         let behind = report.refused_here.iter().any(refused);
+        // Its numbers are not those that it had when this node followed it.
+        let anew = |it: &overlane_recon::Refused| it.why == "log/number_taken";
+        let anew = report.refused_here.iter().any(anew);
+        self.take_refusals(log, with, &report);
         let Some(course) = self.course(&log, &with) else {
             return;
         };
@@ -310,7 +243,9 @@ impl<S: LogStore> Groups<S> {
             }
             course.rests(now, pause_ms);
             self.counters.settled += 1;
-            if end == End::Settled && !behind {
+            if anew {
+                self.go_over(log, with, now);
+            } else if end == End::Settled && !behind {
                 self.complete(log, with);
             }
         } else {
@@ -390,6 +325,7 @@ impl<S: LogStore> Groups<S> {
         let doubled = PAUSE_MS.saturating_mul(1 << course.failures.min(6));
         course.rests(now, doubled.min(EVERY_MS).saturating_add(jitter_ms));
         course.failures = course.failures.saturating_add(1);
+        course.failing_since_ms.get_or_insert(now.steady_ms);
         course.error = Some(code.to_owned());
         let wants = std::mem::take(&mut course.wants);
         self.counters.failed += 1;
@@ -403,6 +339,7 @@ impl<S: LogStore> Groups<S> {
             self.answer_want(want, Err(refused));
         }
         self.joins_failed(log);
+        self.set_courses(log, now);
     }
 
     /// Who joined is told once every node that may have the roster was tried.
@@ -427,7 +364,7 @@ impl<S: LogStore> Groups<S> {
         }
     }
 
-    fn answer_want(&mut self, want: Want, answer: Result<Reply, GroupsError>) {
+    pub(super) fn answer_want(&mut self, want: Want, answer: Result<Reply, GroupsError>) {
         let (Want::Sync(id) | Want::Plan(id)) = want;
         self.waiting = self.waiting.saturating_sub(1);
         self.held.push(Effect::Answer(id, answer));

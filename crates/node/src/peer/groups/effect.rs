@@ -276,6 +276,11 @@ pub enum GroupEvent {
         /// The first number of which nothing is known yet.
         to: u64,
     },
+    /// A key of an epoch that is over came, or it is known that none comes.
+    Keys {
+        /// The group.
+        group: GroupId,
+    },
     /// Another roster is in force.
     Roster {
         /// The group.

@@ -97,7 +97,7 @@ pub enum GroupsError {
     },
     /// As many posts wait for the host as may.
     #[error(
-        "{POSTS_WAITING_MAX} posts wait for the group's host to number them, and no more are allowed: wait until it can be reached"
+        "{POSTS_WAITING_MAX} posts wait for the group's host to number them, and no more are allowed: wait until it can be reached, or reconcile with another host (group sync --host)"
     )]
     PostsWaiting,
     /// As many requests wait for other nodes as may.

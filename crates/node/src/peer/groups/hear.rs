@@ -29,6 +29,13 @@ impl<S: LogStore> Groups<S> {
             Ok(Said::News(log)) => self.heard_news(from, log, now),
             Ok(Said::Leave(log)) => self.asked_to_remove(from, log, now),
             Ok(Said::NotHere(log)) => self.told_not_here(from, log, now),
+            Ok(Said::AskEarlier {
+                log,
+                epoch,
+                revision,
+            }) => self.asked_for_earlier(from, log, epoch, revision),
+            Ok(Said::Earlier(bytes)) => self.heard_earlier(from, bytes, now),
+            Ok(Said::NoEarlier { log, epoch }) => self.told_no_earlier(from, log, epoch, now),
             Err(_) => self.counters.malformed += 1,
         }
     }

@@ -22,9 +22,11 @@
 mod asks;
 mod book;
 mod courses;
+mod earlier;
 mod effect;
 mod error;
 mod hear;
+mod homes;
 mod leaving;
 mod lines;
 mod open;
@@ -49,6 +51,7 @@ use zeroize::Zeroizing;
 
 use super::Now;
 
+pub use earlier::{EARLIER_MAX, EARLIER_MAX_BYTES};
 pub use effect::{
     Ask, AskId, CourseView, Effect, GroupEvent, GroupView, Page, PlanView, PostView, Posted, Reply,
 };
@@ -110,6 +113,9 @@ pub const EVERY_MS: u64 = 60_000;
 /// The first pause after a failure, in milliseconds; each doubles the last, up to [`EVERY_MS`].
 pub const PAUSE_MS: u64 = 1_000;
 
+/// How long the host that a member asks may give no answer before the others are asked, in milliseconds.
+pub const GONE_MS: u64 = 30_000;
+
 /// How long a follower is told of news after it asked, in milliseconds.
 pub const FOLLOW_MS: u64 = 5 * 60_000;
 
@@ -120,6 +126,7 @@ const _: () = assert!(WORDS_MAX_BYTES > overlane_core::wire::bounds::DATA_MAX_BY
 const _: () = assert!(SYNCS_MAX < overlane_relay::log::bounds::EXCHANGES_MAX);
 const _: () = assert!(POSTS_WAITING_MAX < overlane_relay::log::bounds::OWED_MAX);
 const _: () = assert!(FOLLOW_MS > 2 * EVERY_MS + IDLE_MS);
+const _: () = assert!(GONE_MS > 2 * GREETING_MS && GONE_MS < EVERY_MS);
 const _: () = assert!(POSTS_PER_ASK <= POSTS_WAITING_MAX);
 
 /// All that a node knows of groups.
@@ -184,6 +191,7 @@ impl<S: LogStore> Groups<S> {
         self.note(now);
         if self.failure.is_none() {
             self.lost(peer, "recon/gave_up_link", now);
+            self.link_lost(peer, now);
         }
     }
 
@@ -271,7 +279,8 @@ impl<S: LogStore> Groups<S> {
         }
         let logs = self.logs.poll_timeout();
         let logs = logs.map(|due_ms| due_ms.saturating_sub(self.ahead_ms));
-        let left = (!self.left.is_empty()).then_some(0);
+        let waits = self.groups.values().any(|group| group.numbers_waiting);
+        let left = (waits || !self.left.is_empty()).then_some(0);
         let leaving = self.leaving_due_ms();
         let due = [
             Some(self.maintain_ms),

@@ -9,13 +9,15 @@ use overlane_core::seal::{SealingKey, SealingSecret};
 use overlane_core::wire::cbor::from_slice;
 use overlane_core::{Coded, Did, Fault, NetworkId};
 use overlane_relay::log::group::GroupRules;
-use overlane_relay::log::{LogId, LogStore, Logs, Retention, Row};
+use overlane_relay::log::{LogId, LogStore, Logs, Numbering, Retention, Row};
 use zeroize::Zeroizing;
 
 use super::book::Group;
+use super::earlier::{EarlierRow, Kept};
 use super::leaving::Leaving;
 use super::rows::{
-    COMPLETE_ROWS, GROUP_ROWS, GroupRow, KEY_ROWS, LEAVING_ROWS, LEFT_ROWS, MEMBER_ROWS, of_key,
+    COMPLETE_ROWS, EARLIER_ROWS, FLOOR_ROWS, GROUP_ROWS, GroupRow, KEY_ROWS, LEAVING_ROWS,
+    LEFT_ROWS, MEMBER_ROWS, of_key,
 };
 use super::{GroupCounters, Groups};
 use crate::peer::Now;
@@ -105,6 +107,11 @@ impl<S: LogStore> Groups<S> {
         };
         let logs: Vec<_> = this.groups.keys().copied().collect();
         for log in logs {
+            // It may have ended before all that waited was numbered.
+            let numbers = this.logs.numbering(&log);
+            if let Some(group) = this.groups.get_mut(&log) {
+                group.numbers_waiting = matches!(numbers, Ok(Numbering::Own));
+            }
             this.set_courses(log, now);
         }
         Ok(this)
@@ -153,7 +160,36 @@ fn read<S: LogStore>(
             group.complete_to = u64::from_be_bytes(to);
         }
     }
+    for (key, value) in rows(store, FLOOR_ROWS)? {
+        let read = of_key(&key).and_then(|(log, _)| Some((log, value.as_slice().try_into().ok()?)));
+        let (log, floor) = read.ok_or_else(|| corrupt(&key))?;
+        if let Some(group) = groups.get_mut(&log) {
+            group.floor = u64::from_be_bytes(floor);
+        }
+    }
+    for (log, group) in &mut groups {
+        // Of one group at a time: together they may be large.
+        let earlier = store.rows(&super::rows::key(EARLIER_ROWS, log, &[]));
+        for (key, value) in earlier.map_err(unreadable)? {
+            let read = earlier_roster(&key, &value);
+            let (epoch, kept) = read.ok_or_else(|| corrupt(&key))?;
+            group.earlier.put(epoch, kept);
+        }
+    }
     Ok(groups)
+}
+
+fn earlier_roster(key: &[u8], value: &[u8]) -> Option<(u64, Kept)> {
+    let (_, epoch) = of_key(key)?;
+    let epoch = u64::from_be_bytes(epoch.try_into().ok()?);
+    let row: EarlierRow = from_slice(value).ok()?;
+    let roster: Roster = from_slice(&row.roster).ok()?;
+    let kept = Kept {
+        revision: roster.subject().revision(),
+        bytes: row.roster.len(),
+        last: row.last,
+    };
+    Some((epoch, kept))
 }
 
 /// A group as it was kept. Its roster was verified when it came, so it is read as of its own
@@ -180,9 +216,13 @@ fn group(
 }
 
 fn rows<S: LogStore>(store: &mut S, kind: u8) -> Result<Vec<Row>, OpenError> {
-    store.rows(&[kind]).map_err(|error| OpenError::Store {
+    store.rows(&[kind]).map_err(unreadable)
+}
+
+fn unreadable(error: impl std::fmt::Display) -> OpenError {
+    OpenError::Store {
         cause: error.to_string(),
-    })
+    }
 }
 
 fn corrupt(key: &[u8]) -> OpenError {

@@ -49,8 +49,8 @@ impl<S: LogStore> Groups<S> {
             let known = known.ok_or(GroupsError::NotKnown { group })?;
             let post = self.view_post(known, group, entry, &envelope);
             let current = known.roster.as_ref().map_or(0, |it| it.subject().epoch());
-            if complete && post.epoch > current {
-                // Its key comes with a roster that is on its way here.
+            if complete && (post.epoch > current || known.awaits_key(&self.did, post.epoch)) {
+                // Its key comes with a roster, or after one, that is on its way here.
                 next = None;
                 break;
             }

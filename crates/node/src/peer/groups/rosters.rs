@@ -12,7 +12,8 @@ use overlane_core::wire::cbor::{from_slice, to_vec};
 use overlane_relay::log::{Access, LogId, LogStore, Numbering};
 
 use super::book::Group;
-use super::rows::{COMPLETE_ROWS, GROUP_ROWS, KEY_ROWS, LEFT_ROWS, MEMBER_ROWS, key};
+use super::earlier::earlier_row;
+use super::rows::{COMPLETE_ROWS, FLOOR_ROWS, GROUP_ROWS, KEY_ROWS, LEFT_ROWS, MEMBER_ROWS, key};
 use super::wire::Said;
 use super::{Effect, GroupEvent, Groups, GroupsError, KEYS_MAX};
 use crate::peer::Now;
@@ -112,7 +113,9 @@ impl<S: LogStore> Groups<S> {
     ) -> Result<(), GroupsError> {
         self.logs.rules().set_roster(roster.clone())?;
         let revision = roster.subject().revision();
-        let before = self.groups.get(&log).map(|it| it.hosts().to_vec());
+        let known = self.groups.get(&log);
+        let last = known.and_then(|it| it.roster.clone());
+        let before = known.map(|it| it.hosts().to_vec());
         self.take_key(log, &roster);
         self.take_members(log, &roster);
         if let Some(group) = self.groups.get_mut(&log) {
@@ -120,6 +123,9 @@ impl<S: LogStore> Groups<S> {
             group.roster = Some(roster);
         }
         self.keep_group(log);
+        if let Some(last) = last {
+            self.keep_before(log, &last);
+        }
         self.number(log, from)?;
         self.set_courses(log, now);
         let own = self.did;
@@ -175,7 +181,7 @@ impl<S: LogStore> Groups<S> {
     }
 
     /// Opens the key of the roster's epoch, if this node is a member, and keeps it.
-    fn take_key(&mut self, log: LogId, roster: &Verified<Roster>) {
+    pub(super) fn take_key(&mut self, log: LogId, roster: &Verified<Roster>) {
         let Some(secret) = self.secret.as_ref() else {
             return;
         };
@@ -200,6 +206,7 @@ impl<S: LogStore> Groups<S> {
                 if let Some(oldest) = oldest.filter(|_| group.keys.len() > KEYS_MAX) {
                     group.keys.remove(&oldest);
                     self.logs.put_row(key_row(&log, oldest), None);
+                    self.raise_floor(log, oldest);
                 }
             }
             Err(error) => {
@@ -221,12 +228,17 @@ impl<S: LogStore> Groups<S> {
         let first = from
             .filter(|it| hosts.contains(it))
             .or(hosts.first().copied());
-        let done = match (numbering, first) {
-            (Numbering::Of(host), _) if hosts_it || !hosts.contains(&host) => self.logs.hold(log),
-            (Numbering::Own, Some(first)) if !hosts_it => self.logs.follow(log, first),
-            _ => Ok(()),
-        };
-        self.check(done)
+        match (numbering, first) {
+            (Numbering::Of(host), _) if hosts_it || !hosts.contains(&host) => {
+                self.number_here(log);
+            }
+            (Numbering::Own, Some(first)) if !hosts_it => {
+                let follows = self.logs.follow(log, first);
+                self.check(follows)?;
+            }
+            _ => {}
+        }
+        Ok(())
     }
 
     /// Keeps what is known of a group.
@@ -253,6 +265,10 @@ impl<S: LogStore> Groups<S> {
         self.logs.rules().forget(&log);
         self.logs.put_row(key(GROUP_ROWS, &log, &[]), None);
         self.logs.put_row(key(COMPLETE_ROWS, &log, &[]), None);
+        self.logs.put_row(key(FLOOR_ROWS, &log, &[]), None);
+        for epoch in group.earlier.epochs() {
+            self.logs.put_row(earlier_row(&log, epoch), None);
+        }
         for epoch in group.keys.keys() {
             self.logs.put_row(key_row(&log, *epoch), None);
         }
@@ -371,6 +387,7 @@ impl<S: LogStore> Groups<S> {
             if self.check(expired).is_err() {
                 return;
             }
+            self.give_up_waiting(log, now);
             let Some(group) = self.groups.get(&log) else {
                 continue;
             };

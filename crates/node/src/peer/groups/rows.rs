@@ -8,6 +8,8 @@
 //! | `94`, log | below this number nothing is missing that the host has |
 //! | `93`, log | empty: a log that was left, and is being deleted |
 //! | `95`, log | `[owner, until_ms]`: a group that was left, whose owner has not answered |
+//! | `96`, log, epoch | `[whether it is the last, roster]`: at a host, the last roster of an epoch that is over |
+//! | `97`, log | no key of this epoch or an earlier one is to be had |
 
 use overlane_core::Did;
 use overlane_core::group::GROUP_HOSTS_MAX;
@@ -20,6 +22,8 @@ pub(super) const MEMBER_ROWS: u8 = 0x92;
 pub(super) const LEFT_ROWS: u8 = 0x93;
 pub(super) const COMPLETE_ROWS: u8 = 0x94;
 pub(super) const LEAVING_ROWS: u8 = 0x95;
+pub(super) const EARLIER_ROWS: u8 = 0x96;
+pub(super) const FLOOR_ROWS: u8 = 0x97;
 
 /// One group.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -22,6 +22,8 @@ pub struct GroupCounters {
     pub let_go: u64,
     /// Posts of this node's own that a host refused.
     pub posts_refused: u64,
+    /// Changes to another host, as the one that was asked is gone, numbered anew, or its user wanted it.
+    pub went_over: u64,
     /// Reconciliations that settled.
     pub settled: u64,
     /// Greetings and reconciliations that failed.
@@ -30,6 +32,14 @@ pub struct GroupCounters {
     pub rosters: u64,
     /// Rosters refused.
     pub rosters_refused: u64,
+    /// Rosters of epochs that are over asked for.
+    pub earlier_asked: u64,
+    /// Such rosters taken.
+    pub earlier: u64,
+    /// Such rosters given.
+    pub earlier_given: u64,
+    /// Such rosters let go of, as there were more than a bound.
+    pub earlier_let_go: u64,
     /// News told to followers.
     pub news: u64,
 }

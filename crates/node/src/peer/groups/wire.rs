@@ -60,6 +60,25 @@ pub(super) enum Said<'a> {
     Leave(LogId),
     /// `[6, log]`: not kept here, or not for you.
     NotHere(LogId),
+    /// `[7, log, epoch, revision]`: give me the last roster of this epoch, or of the next below that you
+    /// have, if it is of this revision or a later one.
+    AskEarlier {
+        /// The group's log.
+        log: LogId,
+        /// The epoch.
+        epoch: u64,
+        /// The least revision.
+        revision: u64,
+    },
+    /// `[8, roster]`: the last roster of an epoch that is over, to one that asked.
+    Earlier(&'a [u8]),
+    /// `[9, log, epoch]`: none of this epoch or an earlier one for you.
+    NoEarlier {
+        /// The group's log.
+        log: LogId,
+        /// The epoch that was asked for.
+        epoch: u64,
+    },
 }
 
 /// The bytes of one frame.
@@ -120,6 +139,16 @@ impl Encode for Said<'_> {
             Self::News(log) => writer.array(2).uint(4).value(&log.0),
             Self::Leave(log) => writer.array(2).uint(5).value(&log.0),
             Self::NotHere(log) => writer.array(2).uint(6).value(&log.0),
+            Self::AskEarlier {
+                log,
+                epoch,
+                revision,
+            } => {
+                let writer = writer.array(4).uint(7).value(&log.0);
+                writer.uint(*epoch).uint(*revision)
+            }
+            Self::Earlier(roster) => writer.array(2).uint(8).bytes(roster),
+            Self::NoEarlier { log, epoch } => writer.array(3).uint(9).value(&log.0).uint(*epoch),
         };
     }
 }
@@ -146,6 +175,16 @@ impl<'a> Decode<'a> for Said<'a> {
             (4, 2) => Self::News(log(reader)?),
             (5, 2) => Self::Leave(log(reader)?),
             (6, 2) => Self::NotHere(log(reader)?),
+            (7, 4) => Self::AskEarlier {
+                log: log(reader)?,
+                epoch: reader.uint()?,
+                revision: reader.uint()?,
+            },
+            (8, 2) => Self::Earlier(reader.bytes()?),
+            (9, 3) => Self::NoEarlier {
+                log: log(reader)?,
+                epoch: reader.uint()?,
+            },
             _ => return Err(Reader::invalid(at, "message about groups")),
         })
     }
@@ -183,6 +222,13 @@ mod tests {
             Said::News(log),
             Said::Leave(log),
             Said::NotHere(log),
+            Said::AskEarlier {
+                log,
+                epoch: u64::MAX,
+                revision: 3,
+            },
+            Said::Earlier(&small),
+            Said::NoEarlier { log, epoch: 1 },
         ] {
             let data = said.to_data().unwrap();
             let message = data.message();
