@@ -10,6 +10,7 @@
 #![allow(dead_code, reason = "the mesh serves other tests too")]
 
 mod mail_alone;
+mod mail_hostile;
 mod mesh;
 
 use std::collections::BTreeSet;

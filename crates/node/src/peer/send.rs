@@ -85,7 +85,8 @@ impl Outgoing {
 }
 
 /// What is known here once a message is signed and in its lane: its sequence lies under a durable
-/// lease, and the link took it. Whether the destination admits it is the destination's to say.
+/// lease, and the link took it. One that is to be [held](super::Peer::send_or_hold) is signed also where nothing leads
+/// to its destination, and is in no lane then. Whether the destination admits it is the destination's to say.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Receipt {
     /// The message's stream.

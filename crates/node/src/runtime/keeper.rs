@@ -240,3 +240,59 @@ fn serve<A: Send + 'static>(
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use overlane_core::Did;
+    use tokio::sync::mpsc::unbounded_channel;
+
+    use super::*;
+
+    struct Breaks;
+
+    impl Machine for Breaks {
+        type Ask = oneshot::Sender<()>;
+
+        fn handle(&mut self, input: Input<Self::Ask>, _: Now) {
+            assert!(
+                !matches!(input, Input::Heard(_)),
+                "a machine that breaks off"
+            );
+        }
+
+        fn handle_timeout(&mut self, _: Now) {}
+
+        fn poll_timeout(&self) -> Option<u64> {
+            None
+        }
+
+        fn is_full(&self) -> bool {
+            false
+        }
+
+        fn flush(&mut self, _: Now) {}
+
+        fn poll_word(&mut self) -> Option<Word> {
+            None
+        }
+    }
+
+    /// Its end is a word like any other: the driver then frees the places of what it was given.
+    #[tokio::test]
+    async fn a_keeper_that_breaks_off_says_that_it_ended_and_leaves_nobody_waiting() {
+        let (words_out, mut words) = unbounded_channel();
+        let open = |_| Ok(Box::new(Breaks) as Box<dyn Machine<Ask = _>>);
+        let started = KeeperThread::start(Keeper::Groups, Clock::start(), open, words_out);
+        let (thread, inlet) = started.await.unwrap();
+        assert!(thread.hear(Heard::Linked(Did([7; 20]))));
+        let (reply, answer) = oneshot::channel();
+        let _ = inlet.ask(reply);
+        assert!(matches!(
+            words.recv().await,
+            Some((Keeper::Groups, Word::Ended))
+        ));
+        assert!(words.recv().await.is_none());
+        assert!(answer.await.is_err(), "it waits for ever");
+        thread.close().await;
+    }
+}

@@ -233,3 +233,66 @@ impl MailHands {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::peer::inbox::Job;
+
+    struct Breaks;
+
+    impl AnyKeeper for Breaks {
+        fn handle(&mut self, work: Work) {
+            assert!(!work.holds_place, "a keeper that breaks off");
+        }
+
+        fn flush(&mut self, _: u64) -> Vec<Told> {
+            vec![Told::Done(0)]
+        }
+    }
+
+    #[tokio::test]
+    async fn a_keeper_of_mail_that_breaks_off_is_told_and_takes_nothing_more() {
+        let whose = Whose {
+            network: NetworkId(7),
+            own: Did([7; 20]),
+            mails_max: 1,
+            now_ms: 0,
+            policies: Policies::default(),
+        };
+        let (told_out, mut told) = tokio_mpsc::unbounded_channel();
+        let store = InboxStore(Box::new(|_| Ok(Box::new(Breaks) as _)));
+        let thread = MailThread::start(store, whose, told_out).await.unwrap();
+        let hands = MailHands::new(Some(thread));
+        let work = |holds_place| Work {
+            job: Job::Maintain,
+            now_ms: 0,
+            holds_place,
+        };
+        assert!(hands.keep(work(false)).is_none());
+        assert!(matches!(
+            told.recv().await.as_deref(),
+            Some([Told::Done(0)])
+        ));
+        assert!(matches!(
+            told.recv().await.as_deref(),
+            Some([Told::Done(0)])
+        ));
+        assert!(hands.keep(work(true)).is_none());
+        // One that breaks off says so last; what is given it later is refused here.
+        assert!(matches!(
+            told.recv().await.as_deref(),
+            Some([Told::Failed(_)])
+        ));
+        assert!(told.recv().await.is_none());
+        let refused = loop {
+            match hands.keep(work(true)) {
+                Some(refused) => break refused,
+                // Its thread is about to be gone.
+                None => tokio::task::yield_now().await,
+            }
+        };
+        assert!(matches!(&refused[..], [Told::Failed(_)]));
+        hands.close().await;
+    }
+}

@@ -1,8 +1,9 @@
 //! Keeps a link to each configured peer: dials, and dials again when the link is lost.
 //!
 //! These are the ring's bootstrap: while one of them is away, it is dialled later and later
-//! ([`Backoff`]). A node that loses its last link has no ring to go by any more, and dials all of them
-//! anew at once, however long they were away.
+//! ([`Backoff`], at most a minute apart). A node that loses its last link has no ring to go by any more, and one
+//! that has its first again is on a network that others come back to as well: either dials all of them anew at
+//! once, however long they were away, but none of them more often than it does at first.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,7 +13,7 @@ use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio::time::{Duration, Instant, sleep, timeout};
 
-use super::redial::Backoff;
+use super::redial::{Backoff, QUICK_PAUSE_MS};
 use crate::link::{LinkId, Links};
 use crate::status::{PeerState, PeerStatus};
 
@@ -156,7 +157,7 @@ impl Supervisor {
             self.note(&url, |status| status.state = PeerState::Waiting);
             let pause = backoff.pause(super::random_u64());
             self.note_next(&url, Instant::now().checked_add(pause));
-            if waited(pause, &mut up, did).await == Woken::Alone {
+            if waited(pause, &mut up, did).await == Woken::Turned {
                 backoff.reset();
             }
             self.note_next(&url, None);
@@ -186,8 +187,8 @@ impl Supervisor {
 enum Woken {
     /// Its time has come.
     Time,
-    /// The node has no link any more.
-    Alone,
+    /// The node has no link any more, or one again.
+    Turned,
     /// It is linked: it dialled this node.
     Linked,
 }
@@ -201,20 +202,24 @@ async fn waited(pause: Duration, up: &mut watch::Receiver<LinksUp>, did: Option<
             std::future::pending().await
         }
     };
+    // Whoever links and leaves again and again has this node dial nobody without end.
+    let least = pause.min(Duration::from_millis(QUICK_PAUSE_MS));
+    let turned = async {
+        tokio::join!(turned(up), sleep(least));
+    };
     tokio::select! {
         () = sleep(pause) => Woken::Time,
-        () = left_alone(up) => Woken::Alone,
+        () = turned => Woken::Turned,
         () = linked => Woken::Linked,
     }
 }
 
-/// Resolves when the node loses its last link: never where it has none.
-async fn left_alone(up: &mut watch::Receiver<LinksUp>) {
-    let lost = async {
-        up.wait_for(|links| !links.is_empty()).await?;
-        up.wait_for(LinksUp::is_empty).await.map(|_| ())
-    };
-    if lost.await.is_err() {
+/// Resolves when the node loses its last link, or has its first.
+async fn turned(up: &mut watch::Receiver<LinksUp>) {
+    let had_none = up.borrow_and_update().is_empty();
+    let turned = up.wait_for(|links| links.is_empty() != had_none);
+    let ends = turned.await.is_err();
+    if ends {
         // The node ends, and this task with it.
         std::future::pending().await
     }
@@ -228,26 +233,32 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn who_loses_its_last_link_dials_at_once_and_who_never_had_one_in_its_time() {
-        let (tell, mut up) = watch::channel(LinksUp::new());
-        let mut alone = pin!(left_alone(&mut up));
+    /// Whether it turned by then: polled once after each change.
+    fn turns(links_at_first: usize, changes: &[usize]) -> Vec<bool> {
+        let links = |count: usize| {
+            let link = |it: usize| (LinkId(it as u64), Did([7; 20]));
+            (0..count).map(link).collect::<LinksUp>()
+        };
+        let (tell, mut up) = watch::channel(links(links_at_first));
+        let mut turned = pin!(turned(&mut up));
         let mut context = Context::from_waker(Waker::noop());
-        let mut poll = || alone.as_mut().poll(&mut context);
-        assert_eq!(poll(), Poll::Pending, "it has none to lose");
-        let change = |change: &dyn Fn(&mut LinksUp)| tell.send_modify(|links| change(links));
-        for link in [1, 2] {
-            change(&|links| {
-                links.insert(LinkId(link), Did([7; 20]));
-            });
-            assert_eq!(poll(), Poll::Pending);
+        let mut poll = || turned.as_mut().poll(&mut context) == Poll::Ready(());
+        let mut seen = vec![poll()];
+        for &count in changes {
+            tell.send_replace(links(count));
+            seen.push(poll());
+            if seen.last() == Some(&true) {
+                break;
+            }
         }
-        change(&|links| {
-            links.remove(&LinkId(1));
-        });
-        assert_eq!(poll(), Poll::Pending, "it has one");
-        change(&LinksUp::clear);
-        assert_eq!(poll(), Poll::Ready(()));
+        seen
+    }
+
+    #[test]
+    fn who_loses_its_last_link_or_has_its_first_again_dials_at_once_and_nobody_else() {
+        assert_eq!(turns(2, &[1, 3, 1, 0]), [false, false, false, false, true]);
+        assert_eq!(turns(0, &[0, 1]), [false, false, true]);
+        assert_eq!(turns(1, &[2, 1]), [false, false, false]);
     }
 
     #[tokio::test]
@@ -268,5 +279,12 @@ mod tests {
         assert_eq!(later.await.unwrap(), Woken::Linked);
         let mut up = tell.subscribe();
         assert_eq!(waited(Duration::ZERO, &mut up, None).await, Woken::Time);
+        // One that lost its last link has not dialled just now for nothing.
+        let later = tokio::spawn(async move { waited(pause, &mut up, None).await });
+        tokio::task::yield_now().await;
+        tell.send_replace(LinksUp::new());
+        tokio::task::yield_now().await;
+        assert!(!later.is_finished(), "it dialled a moment ago");
+        later.abort();
     }
 }

@@ -7,6 +7,7 @@ use overlane_node::inbox::InboxError;
 use overlane_node::peer::SendError;
 use overlane_relay::inbox::bounds::INBOX_MAILS;
 
+use super::mesh::broken::{Broken, caught};
 use super::mesh::{Mesh, data, data_in};
 use super::{MINUTE_MS, arrived, bodies, comes_back, ends_told, letters, taken};
 
@@ -23,6 +24,15 @@ fn pair(seed: u64) -> Mesh {
 
 #[test]
 fn law_mail_of_one_that_is_alone_is_held_here_and_comes_once() {
+    it_is_held_here_and_comes_once();
+    let said = caught(
+        Broken::MailToldBeforeDurable,
+        it_is_held_here_and_comes_once,
+    );
+    assert!(said.contains("it outlives its process"), "{said}");
+}
+
+fn it_is_held_here_and_comes_once() {
     for seed in 1..4 {
         let mut mesh = pair(seed);
         // At once, before anybody noticed, and long after.
@@ -41,7 +51,7 @@ fn law_mail_of_one_that_is_alone_is_held_here_and_comes_once() {
         mesh.start(0, true);
         mesh.join_one(0);
         mesh.run_for(MINUTE_MS);
-        assert_eq!(mesh.held(0, 1), 4, "seed {seed}");
+        assert_eq!(mesh.held(0, 1), 4, "seed {seed}: it outlives its process");
         comes_back(&mut mesh, 1, 0);
         mesh.run_for(2 * MINUTE_MS);
         assert_eq!(taken(&mut mesh, 1), bodies(4), "seed {seed}");

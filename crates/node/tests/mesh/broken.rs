@@ -30,12 +30,16 @@ pub(crate) enum Broken {
     MailReleasedUntaken,
     /// A holder that leaves a chain lets go of its mail before the chain has it.
     MailDroppedByLeaver,
+    /// Nobody is told that a keeper of mail broke off.
+    KeeperBreaksUntold,
+    /// Those behind a place forget the keys of whom they met.
+    KeysForgottenBehind,
 }
 
 thread_local!(static BROKEN: Cell<Option<Broken>> = const { Cell::new(None) });
 
 /// What is broken in the meshes that this thread makes.
-pub(super) fn now() -> Option<Broken> {
+pub(crate) fn now() -> Option<Broken> {
     BROKEN.get()
 }
 

@@ -15,9 +15,9 @@ use overlane_core::seal::{SEALED_NAMESPACE, SealContext, SealingSecret, open, se
 use overlane_core::transaction::{Data, Namespace};
 use overlane_core::{Coded, Did, TransactionDigest, TxId};
 use overlane_node::inbox::{
-    Arrived, Effect, InboxError, Job, Keeper, MailEvent, MailStatus, Said, TakeId, Work,
+    Arrived, Effect, InboxError, Job, Keeper, MailEvent, MailStatus, Said, TakeId, Told, Work,
 };
-use overlane_node::peer::{Event, Outgoing, Peer, SendId};
+use overlane_node::peer::{Event, Outgoing, Peer, SealSeed, SendId};
 use overlane_relay::log::testkit::MemoryLogs;
 use overlane_relay::log::{LogId, LogStore};
 use zeroize::Zeroizing;
@@ -41,6 +41,10 @@ pub(crate) struct Mail {
     pub(crate) taken: Vec<(TransactionDigest, Vec<u8>)>,
     pub(crate) not_taken: Vec<&'static str>,
     next_take: u64,
+    /// Whether its keeper waits for a disk: nothing it is given is done.
+    pub(crate) is_stuck: bool,
+    /// Whether its keeper broke off.
+    is_broken: bool,
 }
 
 impl Mail {
@@ -69,7 +73,7 @@ impl Mail {
     }
 
     pub(super) fn has_work(&self) -> bool {
-        !self.work.is_empty()
+        !self.work.is_empty() && !self.is_stuck
     }
 
     pub(super) fn note_work(&mut self, work: Work, own: Did, broken: Option<Broken>) {
@@ -116,6 +120,11 @@ impl Mail {
     }
 }
 
+/// What is told of a keeper that broke off.
+fn broke_off() -> Told {
+    Told::Failed("it broke off".to_owned())
+}
+
 impl Mesh {
     /// Gives every node a store of mail, and starts it again with it.
     pub(crate) fn with_mail(&mut self, mails_max: u64) {
@@ -131,7 +140,13 @@ impl Mesh {
         let (now, broken) = (self.now(index), self.broken);
         let mail = &mut self.nodes[index].mail;
         let Some(keeper) = &mut mail.keeper else {
-            return mail.work.clear();
+            mail.work.clear();
+            // As of a thread that is gone.
+            if mail.is_broken {
+                self.peer(index).handle_kept(vec![broke_off()], now);
+                self.drain(index);
+            }
+            return;
         };
         if broken == Some(Broken::MailToldBeforeDurable) && mail.before.is_none() {
             mail.before = Some(keeper.inboxes().logs().store().clone());
@@ -142,6 +157,32 @@ impl Mesh {
         let told = keeper.flush(now.wall_ms);
         self.peer(index).handle_kept(told, now);
         self.drain(index);
+    }
+
+    /// A node's keeper of mail breaks off: what it was given is answered by nobody.
+    pub(crate) fn keeper_breaks(&mut self, index: usize) {
+        let (now, broken) = (self.now(index), self.broken);
+        let mail = &mut self.nodes[index].mail;
+        mail.store = mail.keeper.take().map(Keeper::into_store);
+        (mail.is_stuck, mail.is_broken) = (false, true);
+        mail.work.clear();
+        if broken != Some(Broken::KeeperBreaksUntold) {
+            self.peer(index).handle_kept(vec![broke_off()], now);
+        }
+        self.drain(index);
+    }
+
+    /// Has a node seal this to another and send it, to be delivered or held.
+    pub(crate) fn mail_to_seal(&mut self, from: usize, to: Did, data: Data) -> SendId {
+        let id = self.next_send(from);
+        let mut name = [8; 16];
+        name[..8].copy_from_slice(&id.0.to_be_bytes());
+        let now = self.now(from);
+        let seed = SealSeed::new(Zeroizing::new([5; 32]));
+        let outgoing = Outgoing::new(to, data, TxId(name)).sealed(seed);
+        self.peer(from).send_or_hold(id, outgoing, now);
+        self.drain(from);
+        id
     }
 
     /// Has a node send what is sealed to another, to be delivered or held.

@@ -91,7 +91,7 @@ impl LogsStore {
     /// As [`LogsStore::open`].
     pub fn open_on(vfs: Arc<dyn Vfs>, path: &Path) -> Result<Self, StoreError> {
         let database = Database::open(vfs, path, FORM)?;
-        database.read(warm)?;
+        database.read(|transaction| warm(transaction, LOGS_WARMED_BYTES))?;
         Ok(Self {
             database,
             directories: BTreeMap::new(),
@@ -246,16 +246,17 @@ fn make(transaction: &WriteTransaction) -> Result<(), redb::Error> {
     Ok(())
 }
 
-/// Reads leaves into the database's cache, up to a bound.
-fn warm(transaction: &ReadTransaction) -> Result<(), redb::Error> {
-    let mut left = LOGS_WARMED_BYTES;
+/// Reads leaves into the database's cache, so many bytes of them at most; gives how many.
+fn warm(transaction: &ReadTransaction, most_bytes: usize) -> Result<usize, redb::Error> {
+    let mut read = 0;
     for leaf in transaction.open_table(LEAVES)?.iter()? {
-        match left.checked_sub(leaf?.1.value().len()) {
-            Some(less) => left = less,
-            None => break,
+        let more = read + leaf?.1.value().len();
+        if more > most_bytes {
+            break;
         }
+        read = more;
     }
-    Ok(())
+    Ok(read)
 }
 
 fn entry_in(seq: u64, value: &[u8]) -> Option<Entry> {
@@ -290,4 +291,54 @@ fn number_of(bytes: &[u8]) -> u64 {
 fn count_of(bytes: &[u8]) -> usize {
     let count = bytes.first_chunk().map_or(0, |it| u32::from_be_bytes(*it));
     count as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use overlane_core::Did;
+    use overlane_recon::RECORD_BYTES;
+
+    use super::*;
+    use crate::testkit::Disk;
+
+    /// The constant is the bound that `open` gives; filling it takes over a million envelopes.
+    #[test]
+    fn law_logs_no_more_of_the_index_is_warmed_than_the_bound() {
+        const LOG: LogId = LogId([3; 32]);
+        let envelopes = 3 * LEAF_RECORDS as u64;
+        let append = |seq: u64| {
+            let mut id = [0; 32];
+            id[..8].copy_from_slice(&seq.to_be_bytes());
+            let entry = Entry {
+                seq,
+                id: overlane_recon::Id(id),
+                author: Did([1; 20]),
+                slot: 0,
+                stored_ms: seq,
+                expires_ms: u64::MAX,
+                bytes: 1,
+            };
+            Change::Append {
+                log: LOG,
+                entry,
+                envelope: vec![1],
+            }
+        };
+        let disk = Disk::new();
+        let mut store = LogsStore::open_on(disk.vfs(), Path::new("/home/logs")).unwrap();
+        store.commit((1..=envelopes).map(append).collect()).unwrap();
+        let all = envelopes as usize * RECORD_BYTES;
+        let warmed = |most| store.database.read(|it| warm(it, most)).unwrap();
+        assert_eq!(warmed(all), all);
+        assert_eq!(warmed(usize::MAX), all);
+        let mut sizes = Vec::new();
+        for most in (0..all).step_by(1_000) {
+            let read = warmed(most);
+            assert!(read <= most, "{read} of {most} bytes");
+            sizes.push(read);
+        }
+        // It is the bound that ends it, leaf by leaf.
+        sizes.dedup();
+        assert!(sizes.len() >= 3 && sizes[0] == 0, "{sizes:?}");
+    }
 }

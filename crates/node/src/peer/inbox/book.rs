@@ -4,7 +4,7 @@
 //! the book is durable; a holder's word on the end is answered when it is. So the end is told once, also to a
 //! sender that was started again meanwhile.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use overlane_core::wire::cbor::{CborError, Decode, Encode, Reader, Writer, from_slice, to_vec};
 use overlane_core::{Did, TransactionDigest};
@@ -52,6 +52,9 @@ pub struct MailEnd {
 struct Entry {
     destination: Did,
     by: BTreeMap<Did, Holding>,
+    /// Those that were asked and may come late, in this life of the node: a late receipt of an earlier life's is
+    /// not noted any more.
+    asked: BTreeSet<Did>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -136,12 +139,13 @@ impl Book {
         self.mails.iter().map(|(&digest, it)| it.shown(digest))
     }
 
-    /// A mail is held by these.
+    /// A mail is held by these, and those were asked to hold it as well.
     pub(super) fn hold(
         &mut self,
         digest: TransactionDigest,
         destination: Did,
         by: &[(Did, u64)],
+        asked: &[Did],
     ) -> Vec<Changed> {
         let mut changed = Vec::new();
         if self.mails.len() >= HELD_ELSEWHERE_MAX && !self.mails.contains_key(&digest) {
@@ -157,7 +161,9 @@ impl Book {
         let entry = self.mails.entry(digest).or_insert_with(|| Entry {
             destination,
             by: BTreeMap::new(),
+            asked: BTreeSet::new(),
         });
+        entry.asked = asked.iter().copied().take(HELD_BY_MAX).collect();
         for &(by, until_ms) in by {
             entry.note(by, until_ms);
         }
@@ -165,16 +171,17 @@ impl Book {
         changed
     }
 
-    /// A receipt that came late: one more holds it.
+    /// A receipt that came late: one more holds it, if it was asked to. `Err` where there is no such mail.
     pub(super) fn hold_too(
         &mut self,
         digest: TransactionDigest,
         by: Did,
         until_ms: u64,
-    ) -> Option<Changed> {
-        let entry = self.mails.get_mut(&digest)?;
-        let fresh = entry.end().is_none() && entry.note(by, until_ms);
-        fresh.then(|| Changed::of(digest, entry, false))
+    ) -> Result<Option<Changed>, ()> {
+        let entry = self.mails.get_mut(&digest).ok_or(())?;
+        let counts = entry.asked.remove(&by) && entry.end().is_none();
+        let fresh = counts && entry.note(by, until_ms);
+        Ok(fresh.then(|| Changed::of(digest, entry, false)))
     }
 
     /// A holder says what became of a mail. `Err` where there is no such mail.
@@ -251,7 +258,12 @@ impl<'a> Decode<'a> for Entry {
         let holders: Vec<Row> = reader.list(HELD_BY_MAX)?;
         let by = holders.into_iter().map(|Row(by, holding)| (by, holding));
         let by = by.collect();
-        Ok(Self { destination, by })
+        let asked = BTreeSet::new();
+        Ok(Self {
+            destination,
+            by,
+            asked,
+        })
     }
 }
 
@@ -316,11 +328,16 @@ mod tests {
     fn mail_in_the_book_ends_when_it_was_taken_or_all_let_go_of_it() {
         let mut book = Book::default();
         for number in 0..2 {
-            book.hold(digest(number), did(9), &[(did(1), 50), (did(2), 60)]);
+            let by = [(did(1), 50), (did(2), 60)];
+            book.hold(digest(number), did(9), &by, &[did(3)]);
         }
-        let late = book.hold_too(digest(1), did(3), 70);
+        let late = book.hold_too(digest(1), did(3), 70).unwrap();
         assert!(late.is_some_and(|it| it.row.is_some() && !it.ended));
-        assert_eq!(book.hold_too(digest(7), did(3), 70), None, "not its own");
+        let again = book.hold_too(digest(1), did(3), 80);
+        assert_eq!(again, Ok(None), "it is noted");
+        let stranger = book.hold_too(digest(0), did(4), 70);
+        assert_eq!(stranger, Ok(None), "who was not asked");
+        assert_eq!(book.hold_too(digest(7), did(3), 70), Err(()), "not its own");
 
         let taken = outcome(0, OutcomeKind::Taken, 5);
         let other = Outcome {
@@ -352,6 +369,9 @@ mod tests {
         for (digest, entry) in &book.mails {
             assert!(again.read(*digest, &to_vec(entry)));
         }
+        for entry in book.mails.values_mut() {
+            entry.asked.clear();
+        }
         assert_eq!(again.mails, book.mails);
         assert!(!again.read(digest(3), b"no row"));
         assert!(again.maintain(ENDED_KEPT_MS).is_empty());
@@ -361,7 +381,7 @@ mod tests {
     #[test]
     fn mail_in_the_book_is_over_however_late_a_holder_says_it_ended() {
         let mut book = Book::default();
-        book.hold(digest(0), did(9), &[(did(1), 50)]);
+        book.hold(digest(0), did(9), &[(did(1), 50)], &[]);
         let ended = outcome(0, OutcomeKind::Taken, u64::MAX);
         assert!(book.end(did(1), &ended).unwrap().unwrap().ended);
         assert!(book.maintain(50 + ENDED_KEPT_MS).is_empty());
@@ -373,21 +393,25 @@ mod tests {
         let mut book = Book::default();
         let many = u64::try_from(HELD_ELSEWHERE_MAX).unwrap();
         for number in 0..many {
-            let changed = book.hold(digest(number), did(9), &[(did(1), 1_000 + number)]);
+            let changed = book.hold(digest(number), did(9), &[(did(1), 1_000 + number)], &[]);
             assert_eq!(changed.len(), 1);
         }
         let ended = outcome(77, OutcomeKind::Taken, 5);
         assert!(book.end(did(1), &ended).unwrap().unwrap().ended);
         let gone = |book: &mut Book, number| {
-            let changed = book.hold(digest(number), did(9), &[(did(1), 9_000)]);
+            let changed = book.hold(digest(number), did(9), &[(did(1), 9_000)], &[]);
             assert_eq!(book.mails.len(), HELD_ELSEWHERE_MAX);
             let gone = changed.iter().find(|it| it.row.is_none());
             gone.unwrap().digest
         };
         assert_eq!(gone(&mut book, many), digest(77));
         assert_eq!(gone(&mut book, many + 1), digest(0));
-        for by in 2..20 {
-            book.hold_too(digest(9), did(by), 2_000);
+        let asked: Vec<Did> = (2..20).map(did).collect();
+        for some in asked.chunks(HELD_BY_MAX) {
+            book.hold(digest(9), did(9), &[], some);
+            for &by in some {
+                assert!(book.hold_too(digest(9), by, 2_000).is_ok());
+            }
         }
         let by = book.all().find(|it| it.digest == digest(9)).unwrap().by;
         assert_eq!(by.len(), HELD_BY_MAX);

@@ -253,6 +253,9 @@ impl Peer {
         if !chain.contains(&self.did) {
             return self.refuse_deposit(&deposit, Declined::NotAHolder.code(), now);
         }
+        if let Some(failure) = self.mail.failure() {
+            return self.refuse_deposit(&deposit, failure.code(), now);
+        }
         let Deposit { payload, by, lane } = deposit;
         self.mail.places.push_back(lane);
         let job = Job::Deposit {

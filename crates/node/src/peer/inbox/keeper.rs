@@ -105,6 +105,8 @@ pub enum Job {
         destination: Did,
         /// Who holds it, and until when.
         by: Vec<(Did, u64)>,
+        /// Who was asked to hold it as well: their receipts count later.
+        asked: Vec<Did>,
     },
     /// What a holder said became of a mail that came into the book meanwhile.
     Outcome(Did, Outcome),
@@ -364,8 +366,9 @@ impl<S: LogStore> Keeper<S> {
                 digest,
                 destination,
                 by,
+                asked,
             } => {
-                for changed in self.book.hold(digest, destination, &by) {
+                for changed in self.book.hold(digest, destination, &by, &asked) {
                     self.write(changed);
                 }
                 self.told.push(Told::Remembered(digest));
@@ -586,8 +589,10 @@ impl<S: LogStore> Keeper<S> {
             Event::Receipt(proof) => {
                 let (digest, by, until_ms) = (proof.digest(), proof.signer(), proof.until_ms());
                 match self.book.hold_too(digest, by, until_ms) {
-                    Some(changed) => self.write(changed),
-                    None => self.told.push(Told::Receipt(proof)),
+                    Ok(Some(changed)) => self.write(changed),
+                    // Nobody asked its signer, or it is one of those that are noted.
+                    Ok(None) => self.bad_frames += 1,
+                    Err(()) => self.told.push(Told::Receipt(proof)),
                 }
             }
             Event::Outcome(outcome) => {

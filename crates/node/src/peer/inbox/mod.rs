@@ -90,7 +90,7 @@ pub struct MailCounters {
     pub put_off: BTreeMap<&'static str, u64>,
     /// What was to be said about mail and found no room or no way.
     pub unsaid: u64,
-    /// What others said about mail that says nothing.
+    /// What others said about mail that says nothing: no one form, or a receipt of who was not asked.
     pub malformed: u64,
 }
 
@@ -304,11 +304,19 @@ impl Peer {
                     }
                 }
             }
-            Told::Failed(cause) => {
-                tracing::error!(cause, "the store of mail failed; start the node again");
-                self.mail.failure = Some(cause);
-                self.book_failed();
-            }
+            Told::Failed(cause) => self.keeper_failed(cause, now),
+        }
+    }
+
+    /// Nothing is kept any more, and nobody says when what was given is dealt with: its places are free.
+    fn keeper_failed(&mut self, cause: String, now: Now) {
+        if self.mail.failure.is_none() {
+            tracing::error!(cause, "the store of mail failed; start the node again");
+            self.mail.failure = Some(cause);
+        }
+        self.book_failed();
+        for lane in std::mem::take(&mut self.mail.places) {
+            self.free_place(lane, 0, now);
         }
     }
 
@@ -502,7 +510,7 @@ impl Peer {
     }
 
     fn keep(&mut self, job: Job, holds_place: bool, now: Now) {
-        if !self.mail.open {
+        if !self.mail.open || self.mail.failure.is_some() {
             return;
         }
         let now_ms = now.wall_ms;

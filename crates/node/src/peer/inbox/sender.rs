@@ -50,7 +50,7 @@ pub(super) struct Sender {
     holdable: BTreeSet<SendId>,
     sending: BTreeMap<TransactionDigest, Sending>,
     /// Held, and on their way into the book.
-    remembering: BTreeMap<TransactionDigest, (SendId, Did, Vec<HoldProof>)>,
+    remembering: BTreeMap<TransactionDigest, Remembering>,
     /// As the book has it.
     held: BTreeMap<TransactionDigest, HeldElsewhere>,
 }
@@ -62,6 +62,17 @@ struct Sending {
     state: State,
     due_ms: u64,
     tries: u8,
+    /// All that it was ever given to: law **asked**, nobody else's receipt counts, whoever signed it.
+    asked: BTreeSet<Did>,
+}
+
+#[derive(Debug)]
+struct Remembering {
+    id: SendId,
+    destination: Did,
+    receipts: Vec<HoldProof>,
+    /// Those that were asked and have given no receipt.
+    asked: BTreeSet<Did>,
 }
 
 #[derive(Debug)]
@@ -152,6 +163,7 @@ impl Peer {
                 state: State::Asked,
                 due_ms: 0,
                 tries: 0,
+                asked: BTreeSet::new(),
             };
             self.mail.sender.sending.insert(digest, sending);
             self.mail.begun.push(digest);
@@ -278,6 +290,7 @@ impl Peer {
         };
         sending.tries = sending.tries.saturating_add(1);
         sending.due_ms = now.steady_ms.saturating_add(HELD_WITHIN_MS);
+        sending.asked.extend(chain);
         sending.state = State::Given {
             to: chain.iter().copied().collect(),
             receipts: Vec::new(),
@@ -301,35 +314,51 @@ impl Peer {
         }
     }
 
-    /// A verified receipt.
+    /// A receipt whose signature counts. It does where its signer was asked to hold this very mail.
     pub(super) fn handle_receipt(&mut self, proof: HoldProof, now: Now) {
         let (digest, by) = (proof.digest(), proof.signer());
         let Some(sending) = self.mail.sender.sending.get_mut(&digest) else {
-            // One that came late is one more that holds it.
-            if let Some((_, destination, _)) = self.mail.sender.remembering.get(&digest) {
-                let (destination, by) = (*destination, vec![(by, proof.until_ms())]);
-                let job = Job::Remember {
-                    digest,
-                    destination,
-                    by,
-                };
-                self.keep(job, false, now);
+            return self.handle_late_receipt(&proof, now);
+        };
+        let given = match &mut sending.state {
+            State::Given { to, receipts, .. } if sending.asked.contains(&by) => {
+                let fresh = receipts.iter().all(|it| it.signer() != by);
+                Some((to, receipts)).filter(|_| fresh)
             }
+            _ => None,
+        };
+        let Some((to, receipts)) = given else {
+            self.mail.counters.malformed += 1;
             return;
         };
-        if let State::Given { to, receipts, .. } = &mut sending.state
-            && to.remove(&by)
-        {
-            receipts.push(proof);
-            // Its own holding comes at once, and says nothing of how far away the others are.
-            if by != self.did {
-                let due_ms = now.steady_ms.saturating_add(HELD_TOO_WITHIN_MS);
-                sending.due_ms = sending.due_ms.min(due_ms);
-            }
-            if to.is_empty() {
-                self.end_giving(digest, now);
-            }
+        to.remove(&by);
+        receipts.push(proof);
+        // Its own holding comes at once, and says nothing of how far away the others are.
+        if by != self.did {
+            let due_ms = now.steady_ms.saturating_add(HELD_TOO_WITHIN_MS);
+            sending.due_ms = sending.due_ms.min(due_ms);
         }
+        if to.is_empty() {
+            self.end_giving(digest, now);
+        }
+    }
+
+    /// One that came late is one more that holds it.
+    fn handle_late_receipt(&mut self, proof: &HoldProof, now: Now) {
+        let (digest, by) = (proof.digest(), proof.signer());
+        let remembering = self.mail.sender.remembering.get_mut(&digest);
+        let Some(held) = remembering.filter(|it| it.asked.contains(&by)) else {
+            self.mail.counters.malformed += 1;
+            return;
+        };
+        held.asked.remove(&by);
+        let job = Job::Remember {
+            digest,
+            destination: held.destination,
+            by: vec![(by, proof.until_ms())],
+            asked: held.asked.iter().copied().collect(),
+        };
+        self.keep(job, false, now);
     }
 
     /// One that was to hold a mail does not.
@@ -392,12 +421,13 @@ impl Peer {
             self.forget_chain(destination);
             return self.look_for_holders(digest, now);
         }
-        let Some(Sending { id, state, .. }) = self.mail.sender.sending.remove(&digest) else {
+        let Some(ended) = self.mail.sender.sending.remove(&digest) else {
             return;
         };
+        let (id, mut asked) = (ended.id, ended.asked);
         let State::Given {
             receipts, refused, ..
-        } = state
+        } = ended.state
         else {
             return;
         };
@@ -416,29 +446,42 @@ impl Peer {
             let (by, until_ms) = (proof.signer(), proof.until_ms());
             self.note_later(digest, Step::Held { by, until_ms }, now);
         }
-        let by = receipts.iter().map(|it| (it.signer(), it.until_ms()));
+        let by: Vec<(Did, u64)> = {
+            let by = receipts.iter().map(|it| (it.signer(), it.until_ms()));
+            by.collect()
+        };
+        asked.retain(|it| by.iter().all(|(by, _)| by != it));
         let job = Job::Remember {
             digest,
             destination,
-            by: by.collect(),
+            by,
+            asked: asked.iter().copied().collect(),
         };
-        let remembering = (id, destination, receipts);
+        let remembering = Remembering {
+            id,
+            destination,
+            receipts,
+            asked,
+        };
         self.mail.sender.remembering.insert(digest, remembering);
         self.keep(job, false, now);
+        if self.mail.failure.is_some() {
+            self.book_failed();
+        }
     }
 
     /// A mail that others hold is in the book.
     pub(super) fn handle_remembered(&mut self, digest: TransactionDigest) {
-        if let Some((id, _, receipts)) = self.mail.sender.remembering.remove(&digest) {
-            self.arrived(id, Ok(Arrived::Held(receipts)));
+        if let Some(held) = self.mail.sender.remembering.remove(&digest) {
+            self.arrived(held.id, Ok(Arrived::Held(held.receipts)));
         }
     }
 
     /// The book takes nothing any more: what others hold, they hold all the same.
     pub(super) fn book_failed(&mut self) {
         let waiting = std::mem::take(&mut self.mail.sender.remembering);
-        for (id, _, receipts) in waiting.into_values() {
-            self.arrived(id, Ok(Arrived::Held(receipts)));
+        for held in waiting.into_values() {
+            self.arrived(held.id, Ok(Arrived::Held(held.receipts)));
         }
     }
 
@@ -555,6 +598,7 @@ mod tests {
             },
             due_ms: NOW.steady_ms + HELD_WITHIN_MS,
             tries: DEPOSITS_MAX,
+            asked: to.iter().copied().collect(),
         };
         peer.mail.sender.sending.insert(DIGEST, sending);
         peer

@@ -104,6 +104,11 @@ impl Mails {
                     self.near.entry(to).or_default().insert(signed.digest);
                 }
             }
+            // What is held where it was signed is on no wire before it is fetched.
+            Seen::Receipt(signed) if signed.stream.class == Class::Application => {
+                let highest = self.highest.entry(signed.stream).or_default();
+                *highest = signed.sequence.max(*highest);
+            }
             Seen::Dispatched { signed, .. } if signed.stream.class == Class::Application => {
                 self.gone.insert(signed.digest);
                 if let Some(near) = self.near.get_mut(&signed.stream.destination) {

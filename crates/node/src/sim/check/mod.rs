@@ -60,7 +60,7 @@ pub(super) enum Seen<'a> {
     },
     /// Somebody is about to offer a message again.
     OfferedAgain(TransactionDigest),
-    /// A node answered its application that a message is signed and in its lane.
+    /// A node answered its application that a message is signed, and in its lane or to be held.
     Receipt(Signed),
     /// A node handed a message to its application.
     Dispatched { node: usize, signed: Signed },

@@ -20,7 +20,8 @@ impl Checker for Once {
 
     fn see(&mut self, _: u64, seen: &Seen<'_>) -> Result<(), String> {
         match *seen {
-            Seen::OnTheWire { signed, .. } => {
+            // What is held where it was signed is on no wire before it is fetched.
+            Seen::OnTheWire { signed, .. } | Seen::Receipt(signed) => {
                 self.signed.insert(signed.digest);
                 Ok(())
             }
