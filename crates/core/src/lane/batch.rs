@@ -20,12 +20,16 @@ pub(super) struct Batch {
 }
 
 impl Batch {
-    /// A batch that begins with `first` and holds at most `max_frames`.
-    pub(super) fn of(first: Vec<u8>, max_frames: usize) -> Self {
+    /// A batch that begins with `first`, behind which so many wait, and holds at most `max_frames`.
+    pub(super) fn of(first: Vec<u8>, max_frames: usize, waiting: usize) -> Self {
+        let max_frames = max_frames.min(BATCH_MAX_FRAMES);
+        let items_bytes = item_bytes(first.len());
+        let mut frames = Vec::with_capacity(waiting.saturating_add(1).min(max_frames));
+        frames.push(first);
         Self {
-            items_bytes: item_bytes(first.len()),
-            frames: vec![first],
-            max_frames: max_frames.min(BATCH_MAX_FRAMES),
+            items_bytes,
+            frames,
+            max_frames,
         }
     }
 
@@ -121,7 +125,7 @@ mod tests {
         fn prop_a_batch_comes_back_and_is_as_long_as_was_said(
             sizes in proptest::collection::vec(0usize..900, 2..40)
         ) {
-            let mut batch = Batch::of(frame(sizes[0]), BATCH_MAX_FRAMES);
+            let mut batch = Batch::of(frame(sizes[0]), BATCH_MAX_FRAMES, sizes.len());
             let mut whole = 0;
             for &size in &sizes[1..] {
                 let Some(with) = batch.with(MARKER_BYTES + size) else { break };

@@ -144,7 +144,7 @@ impl Outbound {
         }
         let first = self.pop(class)?;
         let first = shorten(class, 0, &first).unwrap_or(first);
-        let mut batch = Batch::of(first, self.rules.batch_frames);
+        let mut batch = Batch::of(first, self.rules.batch_frames, self.queued(class));
         while let Some(next) = self.lanes.of(class).front() {
             let short = shorten(class, batch.frames(), next);
             let whole = batch.with(short.as_ref().unwrap_or(next).len());

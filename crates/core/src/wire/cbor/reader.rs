@@ -1,4 +1,4 @@
-//! Reading: heads through `ciborium-ll`, refused unless writing them again gives the same bytes.
+//! Reading: short heads here, others through `ciborium-ll`, refused unless writing them again gives the same bytes.
 
 use super::writer::shortest_head;
 use super::{CborError, CborReason, DEPTH_MAX, Decode};
@@ -333,18 +333,10 @@ impl<'a> Reader<'a> {
     /// The head at the reader's place and its length in bytes, checked alone.
     fn head_here(&self) -> Result<(Head, usize), CborError> {
         let rest = self.rest();
-        let mut decoder = Decoder::from(rest);
-        let header = decoder.pull().map_err(|error| {
-            self.refuse(match error {
-                Error::Io(_) => CborReason::Truncated,
-                Error::Syntax(_) => CborReason::Malformed,
-            })
-        })?;
-        let length = decoder.offset();
-        let head = self.used(header)?;
-        if !rest.starts_with(shortest_head(header, &mut [0; 9])) {
-            return Err(self.refuse(CborReason::NotShortest));
-        }
+        let (head, length) = match short_head(rest) {
+            Some(short) => short,
+            None => self.any_head(rest)?,
+        };
         let declared = match head {
             Head::Bytes(declared) | Head::Text(declared) | Head::Array(declared) => declared,
             Head::Map(entries) => entries.saturating_mul(2),
@@ -356,6 +348,23 @@ impl<'a> Reader<'a> {
                 declared,
                 remaining,
             }));
+        }
+        Ok((head, length))
+    }
+
+    /// Any head and its length in bytes, by the library.
+    fn any_head(&self, rest: &[u8]) -> Result<(Head, usize), CborError> {
+        let mut decoder = Decoder::from(rest);
+        let header = decoder.pull().map_err(|error| {
+            self.refuse(match error {
+                Error::Io(_) => CborReason::Truncated,
+                Error::Syntax(_) => CborReason::Malformed,
+            })
+        })?;
+        let length = decoder.offset();
+        let head = self.used(header)?;
+        if !rest.starts_with(shortest_head(header, &mut [0; 9])) {
+            return Err(self.refuse(CborReason::NotShortest));
         }
         Ok((head, length))
     }
@@ -406,6 +415,28 @@ impl<'a> Reader<'a> {
     }
 }
 
+/// The head of an integer, a string or a container in its one form with an argument below 2^16, as nearly all
+/// are, and its length in bytes. What it gives `None` for is for the library to judge.
+fn short_head(bytes: &[u8]) -> Option<(Head, usize)> {
+    let initial = *bytes.first()?;
+    let (argument, length) = match (initial & 0x1f, bytes) {
+        (argument @ 0..=23, _) => (u16::from(argument), 1),
+        (24, &[_, argument @ 24..=u8::MAX, ..]) => (u16::from(argument), 2),
+        (25, &[_, high @ 1..=u8::MAX, low, ..]) => (u16::from_be_bytes([high, low]), 3),
+        _ => return None,
+    };
+    let head = match initial >> 5 {
+        0 => Head::Uint(argument.into()),
+        1 => Head::Negative(argument.into()),
+        2 => Head::Bytes(argument.into()),
+        3 => Head::Text(argument.into()),
+        4 => Head::Array(argument.into()),
+        5 => Head::Map(argument.into()),
+        _ => return None,
+    };
+    Some((head, length))
+}
+
 fn refuse(at: usize, reason: CborReason) -> CborError {
     CborError { at, reason }
 }
@@ -413,4 +444,31 @@ fn refuse(at: usize, reason: CborReason) -> CborError {
 fn unexpected(at: usize, wanted: Kind, found: Head) -> CborError {
     let found = found.kind();
     refuse(at, CborReason::Unexpected { wanted, found })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn law_a_short_head_is_what_the_library_reads_in_its_one_form() {
+        let mut short = 0;
+        for initial in u8::MIN..=u8::MAX {
+            for second in u8::MIN..=u8::MAX {
+                for third in [0, 1, 23, 24, 0xff] {
+                    let bytes = [initial, second, third, 0, 0, 0, 0, 0, 0];
+                    for length in 1..=bytes.len() {
+                        let bytes = &bytes[..length];
+                        let Some(found) = short_head(bytes) else {
+                            continue;
+                        };
+                        short += 1;
+                        let any = Reader::new(bytes).any_head(bytes).unwrap();
+                        assert_eq!(format!("{found:?}"), format!("{any:?}"), "{bytes:02x?}");
+                    }
+                }
+            }
+        }
+        assert!(short > 6 * 24 * 256, "{short}");
+    }
 }
