@@ -1,7 +1,7 @@
 //! The Ed25519 key that signs everything but delegations, and strict verification.
 
 #[cfg(feature = "sim")]
-use super::remembered::verdict;
+use super::remembered::{made, verdict};
 use crate::wire::cbor::{CborError, Decode, Encode, Reader, Writer};
 use ed25519_dalek::{Signer, SigningKey, VerifyingKey};
 use std::fmt;
@@ -55,7 +55,9 @@ impl Delegatee {
     }
 
     pub(crate) fn sign(&self, transcript: &[u8; 32]) -> Signature {
-        Signature(self.0.sign(transcript).to_bytes())
+        let signature = Signature(self.0.sign(transcript).to_bytes());
+        made(self.0.verifying_key().as_bytes(), transcript, &signature);
+        signature
     }
 }
 
@@ -125,6 +127,10 @@ pub(super) fn verify_strict(key: &VerifyingKey, message: &[u8], signature: &Sign
         key.verify_strict(message, &signature).is_ok()
     })
 }
+
+/// Nothing is remembered.
+#[cfg(not(feature = "sim"))]
+fn made(_: &[u8; 32], _: &[u8; 32], _: &Signature) {}
 
 /// Nothing is remembered: what `check` finds.
 #[cfg(not(feature = "sim"))]

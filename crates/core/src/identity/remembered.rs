@@ -2,11 +2,14 @@
 //!
 //! Whether a key made a signature of a message is a function of those bytes alone, so that asking once is
 //! asking as often as one likes: a run is the same with and without. Every verdict was found by the check that
-//! a daemon makes; one that does not hold is remembered too. Outside [`remembering`], in any other thread and in
-//! a daemon, nothing is remembered.
+//! a daemon makes, and one that does not hold is remembered too; or the key itself made the signature here, by
+//! the code of a daemon, and such a one holds. Outside [`remembering`], in any other thread and in a daemon,
+//! nothing is remembered.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
+
+use foldhash::fast::FixedState;
 
 use super::Signature;
 
@@ -16,10 +19,13 @@ pub const REMEMBERED_MAX: usize = 32_768;
 /// Key, message and signature.
 type Asked = [u8; 128];
 
+/// The table is bounded: signatures that were made to collide would cost time alone.
+type Found = HashMap<Asked, bool, FixedState>;
+
 #[derive(Debug, Default)]
 struct Verdicts {
-    newer: HashMap<Asked, bool>,
-    older: HashMap<Asked, bool>,
+    newer: Found,
+    older: Found,
     counts: Remembered,
 }
 
@@ -30,6 +36,8 @@ pub struct Remembered {
     pub checked: u64,
     /// Times that one was asked for again.
     pub asked_again: u64,
+    /// Signatures that were made.
+    pub made: u64,
 }
 
 thread_local! {
@@ -60,6 +68,16 @@ pub(super) fn verdict(
     })
 }
 
+/// That `key` made this signature of the message.
+pub(super) fn made(key: &[u8; 32], message: &[u8; 32], signature: &Signature) {
+    VERDICTS.with_borrow_mut(|verdicts| {
+        if let Some(verdicts) = verdicts {
+            verdicts.counts.made += 1;
+            verdicts.keep(asked(key, message, signature), true);
+        }
+    });
+}
+
 fn asked(key: &[u8; 32], message: &[u8; 32], signature: &Signature) -> Asked {
     let mut asked = [0; 128];
     let parts = key.iter().chain(message).chain(&signature.0);
@@ -78,16 +96,23 @@ impl Verdicts {
         }
         self.counts.checked += 1;
         let holds = check();
+        self.keep(asked, holds);
+        holds
+    }
+
+    fn keep(&mut self, asked: Asked, holds: bool) {
         if self.newer.len() >= REMEMBERED_MAX {
             self.older = std::mem::take(&mut self.newer);
         }
         self.newer.insert(asked, holds);
-        holds
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use zeroize::Zeroizing;
+
+    use super::super::delegatee::{Delegatee, verify_strict};
     use super::*;
 
     fn signature(number: usize) -> Signature {
@@ -134,5 +159,29 @@ mod tests {
         assert_eq!(counts.asked_again, 3);
         assert_eq!(found(1, true), (true, true));
         assert_eq!(found(1, false), (false, true));
+    }
+
+    #[test]
+    fn what_a_key_made_holds_as_the_check_would_find_and_nothing_beside_it_does() {
+        for number in 0..64u8 {
+            let keys = [number, !number].map(|it| Delegatee::from_seed(Zeroizing::new([it; 32])));
+            let [own, other] = keys.each_ref().map(|it| *it.key().as_bytes());
+            let (signature, counts) = remembering(|| {
+                let signature = keys[0].sign(&[number; 32]);
+                assert!(verdict(&own, &[number; 32], &signature, || false));
+                assert!(!verdict(&own, &[number ^ 1; 32], &signature, || false));
+                assert!(!verdict(&other, &[number; 32], &signature, || false));
+                let mut forged = signature;
+                forged.0[usize::from(number)] ^= 1;
+                assert!(!verdict(&own, &[number; 32], &forged, || false));
+                signature
+            });
+            assert_eq!((counts.made, counts.checked, counts.asked_again), (1, 3, 1));
+            let strict = |key: &[u8; 32]| {
+                let key = ed25519_dalek::VerifyingKey::from_bytes(key).unwrap();
+                verify_strict(&key, &[number; 32], &signature)
+            };
+            assert!(strict(&own) && !strict(&other), "{number}");
+        }
     }
 }

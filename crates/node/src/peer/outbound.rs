@@ -77,6 +77,8 @@ pub(super) struct Outbound {
     pending: Pending,
     /// Sends that were withdrawn and could not be taken back at once.
     withdrawn: BTreeSet<SendId>,
+    /// Streams whose first waiting message waits for the pace, until then.
+    paced_streams: BTreeMap<OutKey, u64>,
     /// Lanes whose next chunk waits for its stream's pace, until then.
     paced_lanes: BTreeMap<LaneKey, u64>,
 }
@@ -106,8 +108,6 @@ struct OutStream {
     waiting: VecDeque<(SendId, Outgoing)>,
     signing: usize,
     signing_bytes: u64,
-    /// When the first waiting message may be signed.
-    again_ms: Option<u64>,
 }
 
 /// Signed bytes that wait for their place in a lane.
@@ -191,7 +191,7 @@ impl Outbound {
         if let Some(stream) = self.streams.get_mut(&key) {
             stream.signing = stream.signing.saturating_sub(1);
             stream.signing_bytes = stream.signing_bytes.saturating_sub(bytes);
-            if stream.again_ms.is_none() && !stream.waiting.is_empty() {
+            if !self.paced_streams.contains_key(&key) && !stream.waiting.is_empty() {
                 self.freed.insert(key);
             }
         }
@@ -207,13 +207,14 @@ impl Outbound {
         if !self.streams.contains_key(&key) && self.streams.len() >= PACED_STREAMS_SWEEP {
             self.streams
                 .retain(|_, stream| !stream.is_rested(steady_ms));
+            self.paced_streams
+                .retain(|key, _| self.streams.contains_key(key));
         }
         let stream = self.streams.entry(key).or_insert_with(|| OutStream {
             pace: Pace::new(steady_ms),
             waiting: VecDeque::new(),
             signing: 0,
             signing_bytes: 0,
-            again_ms: None,
         });
         stream.waiting.push_back((id, outgoing));
     }
@@ -221,7 +222,7 @@ impl Outbound {
     /// The stream's next message, if it may be signed now.
     pub(super) fn pass(&mut self, key: OutKey, steady_ms: u64) -> Option<(SendId, Outgoing)> {
         let stream = self.streams.get_mut(&key)?;
-        stream.again_ms = None;
+        self.paced_streams.remove(&key);
         if stream.signing >= SIGNING_MAX || stream.signing_bytes >= SIGNING_MAX_BYTES {
             return None;
         }
@@ -239,7 +240,7 @@ impl Outbound {
                 stream.waiting.pop_front()
             }
             Err(again_ms) => {
-                stream.again_ms = Some(again_ms);
+                self.paced_streams.insert(key, again_ms);
                 None
             }
         }
@@ -247,9 +248,9 @@ impl Outbound {
 
     /// The streams whose next message may be signed by now.
     pub(super) fn due(&self, steady_ms: u64) -> Vec<OutKey> {
-        let due = |stream: &OutStream| stream.again_ms.is_some_and(|at_ms| at_ms <= steady_ms);
-        let streams = self.streams.iter().filter(|(_, stream)| due(stream));
-        streams.map(|(&key, _)| key).collect()
+        let due = self.paced_streams.iter();
+        let due = due.filter(|&(_, &at_ms)| at_ms <= steady_ms);
+        due.map(|(&key, _)| key).collect()
     }
 
     /// The lanes whose next chunk may be placed by now.
@@ -264,9 +265,8 @@ impl Outbound {
 
     /// When the next stream or lane is due.
     pub(super) fn due_ms(&self) -> Option<u64> {
-        let streams = self.streams.values();
-        let streams = streams.filter_map(|stream| stream.again_ms);
-        streams.chain(self.paced_lanes.values().copied()).min()
+        let paced = self.paced_streams.values();
+        paced.chain(self.paced_lanes.values()).copied().min()
     }
 
     /// Every message of every stream to `destination` that is not past its pace, but for those that stay.
@@ -282,7 +282,7 @@ impl Outbound {
                 let (stay, go): (Vec<_>, Vec<_>) = waiting.partition(|it| stays(it.0));
                 stream.waiting = stay.into();
                 if stream.waiting.is_empty() {
-                    stream.again_ms = None;
+                    self.paced_streams.remove(&(destination, class));
                 }
                 drained.extend(go.into_iter().map(|(id, it)| (id, it.data_bytes())));
             }

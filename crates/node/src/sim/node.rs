@@ -148,8 +148,9 @@ impl Handle for SimHandle {
 }
 
 impl SimNode {
-    /// A node that was never started; `None` for a seed that makes no account.
-    pub(super) fn new(number: usize, chance: &mut Seeded) -> Option<Self> {
+    /// A node that was never started, with a disk that is `forgetful` or not; `None` for a seed that makes no
+    /// account.
+    pub(super) fn new(number: usize, forgetful: bool, chance: &mut Seeded) -> Option<Self> {
         let account = Account::ed25519(seed_of(chance)).ok()?;
         // Two honest clocks differ by the allowed skew at most.
         let half_skew_ms = overlane_core::identity::CLOCK_SKEW_MS / 2;
@@ -165,7 +166,7 @@ impl SimNode {
                 ahead_ms,
                 wrong_by_ms: 0,
             },
-            store: SimStore::new(),
+            store: SimStore::new(forgetful),
             mail: LogsDisk::default(),
             group_disk: LogsDisk::default(),
             life: 0,

@@ -22,17 +22,18 @@ const EFFECTS_KEPT: usize = 256;
 pub(super) struct SimStore {
     disk: Disk,
     journal: Option<JournalStore>,
-    /// What the disk held some batches ago.
-    earlier: Image,
+    /// What the disk held some batches ago; `None` where nobody will ask.
+    earlier: Option<Image>,
     batches: u64,
 }
 
 impl SimStore {
-    pub(super) fn new() -> Self {
+    /// `forgetful`: the disk will once have lied about what it flushed.
+    pub(super) fn new(forgetful: bool) -> Self {
         Self {
             disk: Disk::new(),
             journal: None,
-            earlier: Image::default(),
+            earlier: forgetful.then(Image::default),
             batches: 0,
         }
     }
@@ -67,8 +68,13 @@ impl SimStore {
         };
         journal.write(&batch.changes)?;
         self.batches += 1;
-        if self.batches.is_multiple_of(8) {
-            self.earlier = self.disk.image();
+        // Files of which there is a second image are copied by the next write.
+        if let Some(earlier) = self
+            .earlier
+            .as_mut()
+            .filter(|_| self.batches.is_multiple_of(8))
+        {
+            *earlier = self.disk.image();
         }
         if self.disk.position() > EFFECTS_KEPT {
             self.disk.forget_durable();
@@ -112,7 +118,9 @@ impl SimStore {
     /// is.
     pub(super) fn cut_with_a_forgetful_disk(&mut self) {
         self.journal = None;
-        self.disk = Disk::from_image(&self.earlier);
+        if let Some(earlier) = &self.earlier {
+            self.disk = Disk::from_image(earlier);
+        }
     }
 
     fn crash(&mut self, from: usize, chance: &mut Seeded) {

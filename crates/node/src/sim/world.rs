@@ -175,7 +175,8 @@ pub(super) struct World<'t> {
 impl<'t> World<'t> {
     pub(super) fn new(config: SimConfig, trace: Trace<'t>) -> Self {
         let mut chance = Seeded::new(config.seed);
-        let drawn = (0..config.nodes).map(|number| SimNode::new(number, &mut chance));
+        let forgetful = config.broken == Some(Broken::ForgetfulDisk);
+        let drawn = (0..config.nodes).map(|number| SimNode::new(number, forgetful, &mut chance));
         let nodes: Vec<_> = drawn.flatten().collect();
         let by_did = nodes.iter().map(|node| (node.did, node.number)).collect();
         Self {

@@ -5,6 +5,7 @@ use overlane_core::lane::bounds::{
     CONTROL_WINDOW_FRAMES, HELD_FAR_MAX_BYTES, LANE_IN_FLIGHT_MAX, LANE_WINDOW_FRAMES, QUEUED_MAX,
     QUEUED_MAX_BYTES, WINDOW_SCALE_MAX,
 };
+use overlane_core::replay::{SLOT_FLOOR, SLOT_POOL};
 
 use crate::link::config::{HANDSHAKES_DEFAULT_MAX, PEERS_DEFAULT_MAX};
 use crate::peer::{DISPATCH_QUEUE_MAX, PENDING_SENDS_MAX, Peer};
@@ -15,6 +16,9 @@ const SESSION_MAX_BYTES: u64 = HELD_FAR_MAX_BYTES + QUEUED_MAX_BYTES as u64;
 
 /// What a far peer's lane may hold.
 const UNTAKEN_MAX: usize = LANE_WINDOW_FRAMES as usize * WINDOW_SCALE_MAX as usize;
+
+/// Streams that one slot may be charged: its floor, and all of the pool.
+const SLOT_MAX: u64 = (SLOT_FLOOR + SLOT_POOL) as u64;
 
 /// The first of a node's tables that is over its bound. `jobs` are with workers, `waiting` with
 /// the application, by class; `links` have an end here.
@@ -29,8 +33,13 @@ pub(in crate::sim) fn of_node(
         false => Err(format!("{name}: {level} of {bound}")),
     };
     for bound in peer.engine().bounds() {
-        if bound.high_water > bound.limit {
-            let (name, level, limit) = (bound.name, bound.high_water, bound.limit);
+        // A slot at its floor goes on, and takes of the pool.
+        let (name, level) = (bound.name, bound.high_water);
+        let limit = match name {
+            "replay_slot_floor" => SLOT_MAX,
+            _ => bound.limit,
+        };
+        if level > limit {
             return Err(format!("{name}: {level} of {limit}"));
         }
     }

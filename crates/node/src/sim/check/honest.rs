@@ -15,15 +15,15 @@ use overlane_core::transaction::VerifyError;
 use overlane_core::{Class, Coded, StreamKey, TransactionDigest, replay};
 
 use super::order::Path;
-use super::{Checker, Seen};
+use super::{Checker, Map, Seen};
 use crate::peer::Refusal;
 
 #[derive(Default)]
 pub(super) struct Honest {
-    again: BTreeMap<StreamKey, BTreeSet<u64>>,
-    signed: BTreeMap<TransactionDigest, (StreamKey, u64)>,
-    paths: BTreeMap<(StreamKey, u64), Path>,
-    arrived: BTreeSet<(StreamKey, u64)>,
+    again: Map<StreamKey, BTreeSet<u64>>,
+    signed: Map<TransactionDigest, (StreamKey, u64)>,
+    paths: Map<StreamKey, BTreeMap<u64, Path>>,
+    arrived: Map<StreamKey, BTreeSet<u64>>,
     /// Whether nodes pass messages on.
     routes: bool,
     /// Whether nodes say something of mail or groups.
@@ -66,15 +66,19 @@ impl Honest {
     /// Whether a message of the stream that is a window above this sequence came by another way.
     fn took_another_way(&self, stream: StreamKey, sequence: u64) -> bool {
         let window = u64::try_from(WINDOW_SLOTS).unwrap_or(u64::MAX);
-        let own = self.paths.get(&(stream, sequence));
+        let paths = self.paths.get(&stream);
+        let path_of = |sequence| paths.and_then(|paths| paths.get(&sequence));
+        let own = path_of(sequence);
         let from = sequence.saturating_add(window);
-        let all = (stream, from)..=(stream, u64::MAX);
         let kept = matches!(stream.class, Class::Storage | Class::Application);
         if stream.class == Class::Control || self.keepers && kept {
             // What the ring says to itself arrives unseen, and what is said of mail and groups.
-            return self.paths.range(all).any(|(_, path)| Some(path) != own);
+            let mut above = paths.into_iter().flat_map(|paths| paths.range(from..));
+            return above.any(|(_, path)| Some(path) != own);
         }
-        self.arrived.range(all).any(|of| self.paths.get(of) != own)
+        let arrived = self.arrived.get(&stream).into_iter();
+        let mut above = arrived.flat_map(|arrived| arrived.range(from..));
+        above.any(|&of| path_of(of) != own)
     }
 
     /// Whether an honest network has no other way to come to this refusal.
@@ -126,11 +130,13 @@ impl Checker for Honest {
             Seen::OnTheWire { signed, link, .. } => {
                 let named = (signed.stream, signed.sequence);
                 self.signed.insert(signed.digest, named);
-                let path = self.paths.entry(named).or_default();
+                let paths = self.paths.entry(signed.stream).or_default();
+                let path = paths.entry(signed.sequence).or_default();
                 *path = path.then(*link);
             }
             Seen::Dispatched { signed, .. } => {
-                self.arrived.insert((signed.stream, signed.sequence));
+                let arrived = self.arrived.entry(signed.stream).or_default();
+                arrived.insert(signed.sequence);
             }
             Seen::OfferedAgain(digest) => {
                 if let Some(&(stream, sequence)) = self.signed.get(digest) {

@@ -14,8 +14,9 @@ mod ring;
 mod route;
 mod sequence;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
+use foldhash::fast::FixedState;
 use overlane_core::transaction::RelayFields;
 use overlane_core::{Class, Did, StreamKey, TransactionDigest};
 
@@ -25,6 +26,10 @@ pub(super) use bounds::{of_node, of_session};
 pub(super) use groups::{GroupWatch, Read};
 pub(super) use mail::{Kept, Looked, Mails, Start, Stored};
 pub(super) use ring::{Member, is_ideal, of_ring};
+
+/// Where something is looked up by its name, and nothing depends on an order.
+type Map<K, V> = HashMap<K, V, FixedState>;
+type Set<K> = HashSet<K, FixedState>;
 
 /// Violations that are kept in words; all are counted.
 pub const VIOLATIONS_KEPT_MAX: usize = 32;

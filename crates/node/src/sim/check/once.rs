@@ -1,16 +1,14 @@
 //! Law **at most once**: no application is handed the same message twice, over all lives of its
 //! node, and none is handed a message that nobody signed.
 
-use std::collections::BTreeSet;
-
 use overlane_core::TransactionDigest;
 
-use super::{Checker, Seen};
+use super::{Checker, Seen, Set};
 
 #[derive(Default)]
 pub(super) struct Once {
-    signed: BTreeSet<TransactionDigest>,
-    dispatched: BTreeSet<(usize, TransactionDigest)>,
+    signed: Set<TransactionDigest>,
+    dispatched: Set<(usize, TransactionDigest)>,
 }
 
 impl Checker for Once {

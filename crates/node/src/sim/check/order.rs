@@ -3,22 +3,20 @@
 //!
 //! Over other links a message may overtake another: a route changes when the ring does.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use overlane_core::{StreamKey, TransactionDigest};
 
-use super::{Checker, Seen};
+use super::{Checker, Map, Seen, Set};
 
 #[derive(Default)]
 pub(super) struct Order {
     /// Which links a message took.
-    took: BTreeMap<TransactionDigest, Path>,
-    again: BTreeSet<TransactionDigest>,
-    last: BTreeMap<(StreamKey, Path), u64>,
+    took: Map<TransactionDigest, Path>,
+    again: Set<TransactionDigest>,
+    last: Map<(StreamKey, Path), u64>,
 }
 
 /// The links of a way, told apart from any other's.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub(super) struct Path(u64);
 
 impl Path {

@@ -1,13 +1,11 @@
 //! Law **a route ends**: each hop takes one from a message's hop budget, and comes nearer to where it is
 //! routed; but once, marked, it may cross it.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use overlane_core::TransactionDigest;
 use overlane_core::ring::Distance;
 use overlane_core::transaction::{HOP_BUDGET_MAX, RelayFields};
 
-use super::{Checker, Seen};
+use super::{Checker, Map, Seen, Set};
 
 /// Messages whose way is remembered; what was long on its way is forgotten.
 const REMEMBERED: usize = 65_536;
@@ -15,9 +13,9 @@ const REMEMBERED: usize = 65_536;
 #[derive(Default)]
 pub(super) struct Routes {
     /// How each message travelled last.
-    last: BTreeMap<TransactionDigest, (u64, RelayFields)>,
+    last: Map<TransactionDigest, (u64, RelayFields)>,
     /// Offered again: copies of it take ways of their own.
-    again: BTreeSet<TransactionDigest>,
+    again: Set<TransactionDigest>,
 }
 
 impl Routes {

@@ -1,15 +1,13 @@
 //! Law **no sequence twice**: no two messages are ever signed under one sequence of a stream, over
 //! all lives of the node that signs.
 
-use std::collections::BTreeMap;
-
 use overlane_core::{StreamKey, TransactionDigest};
 
-use super::{Checker, Seen, Signed};
+use super::{Checker, Map, Seen, Signed};
 
 #[derive(Default)]
 pub(super) struct Sequence {
-    used: BTreeMap<StreamKey, BTreeMap<u64, TransactionDigest>>,
+    used: Map<(StreamKey, u64), TransactionDigest>,
 }
 
 impl Checker for Sequence {
@@ -26,8 +24,8 @@ impl Checker for Sequence {
             sequence,
             digest,
         } = *signed;
-        let used = self.used.entry(stream).or_default();
-        if *used.entry(sequence).or_insert(digest) != digest {
+        let used = self.used.entry((stream, sequence)).or_insert(digest);
+        if *used != digest {
             return Err(format!(
                 "sequence {sequence} of {stream} was signed for two messages"
             ));
