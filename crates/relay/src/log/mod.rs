@@ -47,7 +47,7 @@ pub(crate) use id::{mail_id, shared_place};
 pub use logs::Logs;
 #[cfg(feature = "mutants")]
 pub use mutant::Mutant;
-pub use refusal::{Refusal, is_passing};
+pub use refusal::{Refusal, is_numbered_anew, is_passing};
 pub use retention::{Full, Retention};
 pub use rules::{Access, Allowance, Judged, Rules};
 pub use store::{Change, Entry, LogStore, Row};

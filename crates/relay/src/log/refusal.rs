@@ -135,6 +135,11 @@ pub fn is_passing(code: &str) -> bool {
     )
 }
 
+/// Whether something was refused with this code because its host numbers anew what had other numbers.
+pub fn is_numbered_anew(code: &str) -> bool {
+    code == "log/number_taken"
+}
+
 impl Coded for Refusal {
     fn code(&self) -> &'static str {
         match self {

@@ -4,7 +4,7 @@ use overlane_core::Did;
 use overlane_core::group::GroupId;
 use overlane_recon::{Bound, Differences, End, Report, plan};
 use overlane_relay::log::bounds::RECON_MAX_BYTES;
-use overlane_relay::log::{LogId, LogStore, LogsError, Numbering};
+use overlane_relay::log::{LogId, LogStore, LogsError, Numbering, is_numbered_anew};
 
 use super::book::{Course, Stage, Want};
 use super::rows::{COMPLETE_ROWS, key};
@@ -220,7 +220,7 @@ impl<S: LogStore> Groups<S> {
         let refused = |it: &overlane_recon::Refused| it.why == "group/not_a_member";
         let behind = report.refused_here.iter().any(refused);
         // Its numbers are not those that it had when this node followed it.
-        let anew = |it: &overlane_recon::Refused| it.why == "log/number_taken";
+        let anew = |it: &overlane_recon::Refused| is_numbered_anew(&it.why);
         let anew = report.refused_here.iter().any(anew);
         self.take_refusals(log, with, &report);
         let Some(course) = self.course(&log, &with) else {
