@@ -13,6 +13,7 @@ use overlane_relay::refs::store::Store;
 
 use crate::Limits;
 use crate::error::NodeError;
+use crate::home::Profile;
 use crate::link::connection::ConnectionConfig;
 use crate::link::count::Held;
 use crate::link::ice::{IceServer, IceServerError, IceServers};
@@ -159,6 +160,14 @@ impl NodeBuilder {
         self
     }
 
+    /// The bounds and ports that the daemon has under this profile: [`Profile::Home`] for a machine that does other things
+    /// too, [`Profile::Server`] for one that carries for many. Said first, so that what is said after it counts.
+    pub fn profile(mut self, profile: Profile) -> Self {
+        self.limits = profile.limits();
+        self.connection.ports = profile.ports();
+        self
+    }
+
     /// Keeps within these bounds.
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
@@ -254,5 +263,24 @@ impl NodeBuilder {
     /// gives no randomness or no thread.
     pub async fn spawn(self) -> Result<Node, NodeError> {
         runtime::start(self).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_profile_sets_bounds_and_ports_and_what_is_said_after_it_counts() {
+        let server = NodeBuilder::new().profile(Profile::Server);
+        assert_eq!(server.limits, Profile::Server.limits());
+        assert_eq!(server.connection.ports, Profile::Server.ports());
+        let home = server.profile(Profile::Home).links_max(7);
+        let limits = Limits {
+            links_max: 7,
+            ..Profile::Home.limits()
+        };
+        assert_eq!(home.limits, limits);
+        assert_eq!(home.connection.ports, Profile::Home.ports());
     }
 }

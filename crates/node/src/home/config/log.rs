@@ -48,7 +48,10 @@ impl FromStr for LogFilter {
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = |cause: String| format!("\"{text}\" is no log filter: {cause}");
         // A target without a level would be taken for a level misspelt, and silence all else.
-        let bare = |part: &&str| !part.contains('=') && part.parse::<LevelFilter>().is_err();
+        let bare = |part: &&str| match part.rsplit_once('=') {
+            Some((_, level)) => level.is_empty(),
+            None => part.parse::<LevelFilter>().is_err(),
+        };
         if let Some(part) = text.split(',').find(bare) {
             return Err(wrong(format!("\"{part}\" is no level, and has none")));
         }

@@ -80,6 +80,7 @@ fn every_mistake_is_named_with_its_line() {
         (1, "peers = [\"http://127.0.0.1\"]", "port"),
         (1, "log = \"a=loud\"", "log filter"),
         (1, "log = \"loud\"", "no level"),
+        (1, "log = \"overlane_node=\"", "no level"),
         (1, "log = \"warn,overlane_nod\"", "no level"),
         (1, "network = = 1", ""),
         (2, "[links]\nrequire = \"drect\"", "\"direct\""),
