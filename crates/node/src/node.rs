@@ -231,6 +231,8 @@ impl Node {
             ice_servers: (parts.links.ice_servers().iter())
                 .map(|(server, state)| (server.url(), state))
                 .collect(),
+            nat: parts.links.ice_servers().nat(),
+            attempts: parts.links.ice_servers().attempts().kept(),
             offers_refused: parts.links.offers_refused(),
             links_not_opened: parts.links.not_opened(),
             replay: seen.replay,

@@ -7,6 +7,7 @@ use overlane_core::{Class, Did, NetworkId, replay};
 
 use crate::link::LinkId;
 use crate::link::ice::IceServerState;
+use crate::link::tried::{Attempt, Nat};
 use crate::peer::Counters;
 use crate::store_times::StoreTimes;
 
@@ -31,6 +32,10 @@ pub struct Status {
     pub links: Vec<(LinkId, Did)>,
     /// The STUN and TURN servers by their URLs, and how each fared last.
     pub ice_servers: Vec<(String, IceServerState)>,
+    /// What stands before this node, as those servers see it.
+    pub nat: Nat,
+    /// What the latest connections tried, and how they came out.
+    pub attempts: Vec<Attempt>,
     /// The peers this node keeps a link to.
     pub peers: Vec<PeerStatus>,
     /// Those of them without a link that messages reach all the same, and the linked peer these go by.

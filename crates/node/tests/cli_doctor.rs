@@ -182,12 +182,16 @@ fn cli_doctor_asks_a_running_node_and_follows_the_way_to_another() {
         "signalling",
         "links",
         "clocks",
+        "ways",
         "ring",
         "holders",
         "custody",
     ] {
         assert!(named.contains(&step), "{step}: {named:?}");
     }
+    let ways = steps.iter().find(|it| it["step"] == "ways").expect("there");
+    assert!(found(ways, "connected, direct: host 127.0.0.1:"), "{ways}");
+    assert!(found(ways, "answered"), "{ways}");
     let linked = ["health", "--links", "1", "--wait", "30"];
     assert_eq!(pair.here.overlane(linked).code, 0);
     let beyond = pair.here.overlane(["health", "--links", "2"]);

@@ -96,10 +96,11 @@ pub use server::{LocalApi, OpenedStore, Renewal};
 pub use socket::{LocalListener, bind};
 pub use story::{ExplainRequest, FactReport, StepReport, StoryReport, TransactionReport};
 pub use types::{
-    BackupReport, BackupRequest, BoundReport, BoundsReport, BucketReport, Cause, DelegateeReport,
-    DestinationRequest, DistributionReport, EventLine, HealthReport, IceServerReport, Identity,
-    LaneReport, LinkReport, LinksReport, LogReport, LogRequest, NeighbourReport, Nothing,
-    OfferAgainRequest, PeerChanged, PeerReport, PeerRequest, PeersReport, PingReport, QueueReport,
-    ReceivingReport, Refusal, RouteReport, SendOutcome, SendReceipt, SendRequest, SendingReport,
-    StatusReport, StoreReport, StreamsReport, TakeRequest, TakenMessage, UploadLine, UploadRequest,
+    AttemptReport, BackupReport, BackupRequest, BoundReport, BoundsReport, BucketReport, Cause,
+    DelegateeReport, DestinationRequest, DistributionReport, EventLine, HealthReport,
+    IceServerReport, Identity, LaneReport, LinkReport, LinksReport, LogReport, LogRequest,
+    NeighbourReport, Nothing, OfferAgainRequest, PeerChanged, PeerReport, PeerRequest, PeersReport,
+    PingReport, QueueReport, ReceivingReport, Refusal, RouteReport, SendOutcome, SendReceipt,
+    SendRequest, SendingReport, StatusReport, StoreReport, StreamsReport, TakeRequest,
+    TakenMessage, UploadLine, UploadRequest, WayReport,
 };

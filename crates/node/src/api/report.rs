@@ -10,12 +10,14 @@ use overlane_core::{Class, Coded, Did};
 
 use super::names::ClassName;
 use super::types::{
-    BucketReport, Cause, DistributionReport, EventLine, HealthReport, IceServerReport, Identity,
-    LaneReport, LinkReport, NeighbourReport, PeerReport, QueueReport, ReceivingReport, RouteReport,
-    SendOutcome, SendingReport, StatusReport, StoreReport, StreamsReport, TakenMessage,
+    AttemptReport, BucketReport, Cause, DistributionReport, EventLine, HealthReport,
+    IceServerReport, Identity, LaneReport, LinkReport, NeighbourReport, PeerReport, QueueReport,
+    ReceivingReport, RouteReport, SendOutcome, SendingReport, StatusReport, StoreReport,
+    StreamsReport, TakenMessage, WayReport,
 };
 use crate::link::LinkStatus;
 use crate::link::ice::{IceServerState, LinkPath};
+use crate::link::tried::{Attempt, AttemptEnd};
 use crate::peer::inbox::MailEvent;
 use crate::peer::{Counters, Peer};
 use crate::{
@@ -58,6 +60,8 @@ pub(super) fn status(
         store,
         links: links.iter().map(link).collect(),
         ice_servers: status.ice_servers.iter().map(ice_server).collect(),
+        nat: (!status.ice_servers.is_empty()).then(|| status.nat.word().to_owned()),
+        attempts: status.attempts.iter().map(attempt).collect(),
         peers: peers(status, links),
         neighbours: neighbours(status, links),
         place_confirmed_ago_ms: status.place_confirmed_ago_ms,
@@ -405,6 +409,26 @@ fn delegation_references(counters: &lane::Counters) -> BTreeMap<String, u64> {
     named
         .map(|(name, count)| (name.to_owned(), count))
         .collect()
+}
+
+fn attempt(attempt: &Attempt) -> AttemptReport {
+    let ago = attempt.at.elapsed().as_millis();
+    let path = match attempt.end {
+        AttemptEnd::Connected(path) => path.map(|path| path.word().to_owned()),
+        _ => None,
+    };
+    let ways = attempt.ways.iter().map(|way| WayReport {
+        kind: way.kind_word().to_owned(),
+        address: way.address.to_string(),
+        answered: way.answered,
+    });
+    AttemptReport {
+        ago_ms: u64::try_from(ago).unwrap_or(u64::MAX),
+        end: attempt.end.word().to_owned(),
+        connected: matches!(attempt.end, AttemptEnd::Connected(_)),
+        path,
+        ways: ways.collect(),
+    }
 }
 
 fn ice_server((url, state): &(String, IceServerState)) -> IceServerReport {

@@ -20,8 +20,8 @@ pub use sends::{
     OfferAgainRequest, SendOutcome, SendReceipt, SendRequest, UploadLine, UploadRequest,
 };
 pub use status::{
-    BucketReport, DistributionReport, IceServerReport, LaneReport, LinkReport, NeighbourReport,
-    PeerReport, QueueReport, StatusReport, StoreReport,
+    AttemptReport, BucketReport, DistributionReport, IceServerReport, LaneReport, LinkReport,
+    NeighbourReport, PeerReport, QueueReport, StatusReport, StoreReport, WayReport,
 };
 
 /// Who a node is.

@@ -48,6 +48,7 @@ use super::transport::{
     Connector, EVENTS_MAX, Ended, Opened, SEND_BUFFER_MAX_BYTES, Transport, TransportError,
     TransportEvent,
 };
+use super::tried::{Attempt, AttemptEnd, Attempts};
 
 mod bound;
 
@@ -105,6 +106,10 @@ impl WebRtc {
                 bind: self.config.bind,
                 end: runtime.far_end(),
                 rounds: runtime.rounds().clone(),
+                tries: Tries {
+                    gathering: runtime.gathering().clone(),
+                    attempts: self.config.ice_servers.attempts().clone(),
+                },
             },
             event_tx,
         ));
@@ -178,8 +183,19 @@ struct Handler(Arc<watch::Sender<State>>, Gathering);
 #[async_trait]
 impl PeerConnectionEventHandler for Handler {
     async fn on_ice_candidate(&self, event: RTCPeerConnectionIceEvent) {
-        if event.candidate.typ == RTCIceCandidateType::Relay {
-            self.1.relays(&event.url);
+        let candidate = &event.candidate;
+        match candidate.typ {
+            RTCIceCandidateType::Relay => self.1.relays(&event.url),
+            RTCIceCandidateType::Srflx => {
+                let own = (&candidate.related_address, candidate.related_port);
+                let seen = (&candidate.address, candidate.port);
+                if let Ok(address) = candidate.address.parse::<IpAddr>()
+                    && seen != own
+                {
+                    self.1.mapped((address, candidate.port).into());
+                }
+            }
+            _ => {}
         }
     }
 
@@ -255,7 +271,12 @@ async fn watch_state(
         let state = *states.borrow_and_update();
         let ended = match state.connection {
             _ if state.foreign_channel => Some(Ended::ForeignChannel),
-            RTCPeerConnectionState::Failed => Some(Ended::Lost),
+            RTCPeerConnectionState::Failed => {
+                if !*proved.borrow() {
+                    far.tries.note_failed();
+                }
+                Some(Ended::Lost)
+            }
             RTCPeerConnectionState::Closed => Some(Ended::Closed),
             RTCPeerConnectionState::Connected if !*proved.borrow() => {
                 let Some(peer_connection) = peer_connection.upgrade() else {
@@ -269,10 +290,13 @@ async fn watch_state(
                     far.rounds.set_relays(by_own_relay);
                 }
                 if !right {
+                    far.tries.note(AttemptEnd::WrongCertificate);
                     Some(Ended::WrongCertificate)
                 } else if require_direct && path.is_none_or(|it| it == LinkPath::Relayed) {
+                    far.tries.note(AttemptEnd::Relayed);
                     Some(Ended::Relayed)
                 } else {
+                    far.tries.note(AttemptEnd::Connected(path));
                     if let Some(path) = path {
                         let _ = events.send(TransportEvent::Path(path)).await;
                     }
@@ -289,11 +313,36 @@ async fn watch_state(
     }
 }
 
-/// The other end's socket, where to ask from, and the rounds of the driver in between.
+/// What the connection tries, and where that is kept.
+struct Tries {
+    gathering: Gathering,
+    attempts: Attempts,
+}
+
+impl Tries {
+    fn note(&self, end: AttemptEnd) {
+        self.attempts.note(Attempt {
+            at: std::time::Instant::now(),
+            end,
+            ways: self.gathering.ways(),
+        });
+    }
+
+    fn note_failed(&self) {
+        let answered = self.gathering.ways().iter().any(|it| it.answered);
+        self.note(match answered {
+            true => AttemptEnd::NotProved,
+            false => AttemptEnd::Silent,
+        });
+    }
+}
+
+/// The other end's socket, where to ask from, the rounds of the driver in between, and what was tried to get there.
 struct Far {
     bind: IpAddr,
     end: FarEnd,
     rounds: Rounds,
+    tries: Tries,
 }
 
 impl Far {
@@ -412,6 +461,7 @@ impl Connection {
         let fingerprint = sdp::check(sdp, self.reach)?;
         let refused = negotiation("take the peer's session description");
         let remote = parse(sdp.to_owned()).map_err(&refused)?;
+        self.runtime.gathering().offered(sdp::offered(sdp));
         self.expected.send_replace(Some(fingerprint));
         self.peer_connection
             .set_remote_description(remote)

@@ -11,6 +11,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::sdp::SDP_MAX_CANDIDATES;
+use super::tried::{Attempts, Nat, Way};
 
 /// STUN and TURN servers of a node at most: with the address of its socket, each may add one
 /// candidate to a description.
@@ -202,9 +203,16 @@ impl LinkPath {
     }
 }
 
-/// The servers of a node and how each fared last. Clones share it.
+/// The servers of a node and how each fared last, what they say of a NAT, and what connections tried. Clones share it.
 #[derive(Debug, Clone, Default)]
-pub struct IceServers(Arc<Vec<(IceServer, Mutex<IceServerState>)>>);
+pub struct IceServers(Arc<Known>);
+
+#[derive(Debug, Default)]
+struct Known {
+    servers: Vec<(IceServer, Mutex<IceServerState>)>,
+    nat: Mutex<Nat>,
+    attempts: Attempts,
+}
 
 impl IceServers {
     /// These servers, none asked yet.
@@ -216,24 +224,40 @@ impl IceServers {
             return Err(IceServerError::TooMany(servers.len()));
         }
         let unasked = |server| (server, Mutex::new(IceServerState::Unasked));
-        Ok(Self(Arc::new(servers.into_iter().map(unasked).collect())))
+        Ok(Self(Arc::new(Known {
+            servers: servers.into_iter().map(unasked).collect(),
+            ..Known::default()
+        })))
     }
 
     /// Each, in the order of the configuration.
     pub fn iter(&self) -> impl Iterator<Item = (&IceServer, IceServerState)> {
         let state = |state: &Mutex<_>| *state.lock().unwrap_or_else(PoisonError::into_inner);
-        self.0.iter().map(move |(server, it)| (server, state(it)))
+        self.0
+            .servers
+            .iter()
+            .map(move |(server, it)| (server, state(it)))
+    }
+
+    /// What stands before this node, as the servers saw it last.
+    pub fn nat(&self) -> Nat {
+        *self.0.nat.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What connections tried.
+    pub fn attempts(&self) -> &Attempts {
+        &self.0.attempts
     }
 
     /// Whether there is a server that relays.
     pub fn has_turn(&self) -> bool {
-        self.0.iter().any(|(server, _)| server.is_turn())
+        self.0.servers.iter().any(|(server, _)| server.is_turn())
     }
 
     /// Keeps what one gathering showed of each server that was `asked`, and warns of what is new and
     /// bad.
     pub(super) fn judge(&self, seen: &Gathering, asked: impl Fn(&IceServer) -> bool) {
-        for (server, state) in self.0.iter().filter(|(server, _)| asked(server)) {
+        for (server, state) in self.0.servers.iter().filter(|(server, _)| asked(server)) {
             let now = seen.state_of(server);
             let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
             if *state != now
@@ -242,6 +266,10 @@ impl IceServers {
                 tracing::warn!(server = %server.url(), code, "an ICE server is of no help: links go on without it");
             }
             *state = now;
+        }
+        let nat = seen.nat();
+        if nat != Nat::Unknown {
+            *self.0.nat.lock().unwrap_or_else(PoisonError::into_inner) = nat;
         }
     }
 }
@@ -258,6 +286,10 @@ struct Heard {
     from: BTreeSet<SocketAddr>,
     /// The places of the TURN servers that gave a relayed candidate.
     relays: BTreeSet<String>,
+    /// The addresses that servers saw this node at, besides its own.
+    mapped: BTreeSet<SocketAddr>,
+    /// The addresses that the peer offered.
+    ways: Vec<Way>,
 }
 
 impl Gathering {
@@ -269,8 +301,32 @@ impl Gathering {
         self.with(|heard| {
             if heard.is_server(address) {
                 heard.from.insert(address);
+            } else if let Some(way) = heard.ways.iter_mut().find(|it| it.address == address) {
+                way.answered = true;
             }
         });
+    }
+
+    /// A server saw this node at another address than its own.
+    pub(super) fn mapped(&self, address: SocketAddr) {
+        self.with(|heard| heard.mapped.insert(address));
+    }
+
+    /// The peer offers these addresses.
+    pub(super) fn offered(&self, ways: Vec<Way>) {
+        self.with(|heard| heard.ways = ways);
+    }
+
+    /// The addresses that the peer offered, and which of them answered.
+    pub(super) fn ways(&self) -> Vec<Way> {
+        self.with(|heard| heard.ways.clone())
+    }
+
+    fn nat(&self) -> Nat {
+        self.with(|heard| {
+            // Of two names of one server it is one.
+            Nat::seen(heard.from.len(), &heard.mapped)
+        })
     }
 
     /// The TURN server at this URL of the crate's gave a relayed candidate.

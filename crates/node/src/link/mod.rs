@@ -34,6 +34,7 @@ pub mod socket;
 #[cfg(test)]
 mod tests;
 pub mod transport;
+pub mod tried;
 
 pub use config::LinkConfig;
 pub use error::{DownReason, LinkError};

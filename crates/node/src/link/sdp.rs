@@ -14,6 +14,9 @@ use std::net::IpAddr;
 use overlane_core::wire::bounds::SDP_MAX_BYTES;
 use overlane_core::{Coded, Fault};
 
+use super::ice::LinkPath;
+use super::tried::Way;
+
 /// The most lines of a session description.
 pub const SDP_MAX_LINES: usize = 96;
 
@@ -98,6 +101,33 @@ pub(super) fn told(sdp: &str, reach: Reach) -> String {
         !again && check_candidate(candidate.trim_end(), reach).is_ok()
     };
     sdp.split_inclusive('\n').filter(stays).collect()
+}
+
+/// The addresses in a session description that was checked.
+pub(super) fn offered(sdp: &str) -> Vec<Way> {
+    let candidates = sdp
+        .lines()
+        .filter_map(|line| line.strip_prefix("a=candidate:"));
+    candidates
+        .filter_map(way)
+        .take(SDP_MAX_CANDIDATES)
+        .collect()
+}
+
+fn way(candidate: &str) -> Option<Way> {
+    let mut words = candidate.split_ascii_whitespace().skip(4);
+    let address: IpAddr = words.next()?.parse().ok()?;
+    let port: u16 = words.next()?.parse().ok()?;
+    let kind = match words.nth(1)? {
+        "host" => LinkPath::Host,
+        "relay" => LinkPath::Relayed,
+        _ => LinkPath::Reflexive,
+    };
+    Some(Way {
+        kind,
+        address: (address, port).into(),
+        answered: false,
+    })
 }
 
 /// What the lines read so far held.
@@ -346,6 +376,26 @@ mod tests {
     fn law_one_section_and_one_fingerprint_pass() {
         let fingerprint = check(&sdp(&[FINGERPRINT, CANDIDATE]), Reach::Loopback).unwrap();
         assert_eq!(fingerprint.0, std::array::from_fn(|at| at as u8));
+    }
+
+    #[test]
+    fn what_a_peer_offers_is_read_by_kind_and_address() {
+        let relayed = "a=candidate:3 1 udp 7 192.0.2.9 49152 typ relay raddr 192.0.2.1 rport 40000";
+        let natted = "a=candidate:2 1 udp 9 [2001:db8::1] 9 typ srflx raddr 192.0.2.1 rport 40000";
+        let natted = natted.replace(['[', ']'], "");
+        let ways = offered(&format!(
+            "v=0\n{CANDIDATE}\n{natted}\n{relayed}\na=candidate:x\n"
+        ));
+        let ways: Vec<_> = ways
+            .iter()
+            .map(|it| (it.kind, it.address.to_string()))
+            .collect();
+        let expected = [
+            (LinkPath::Host, "127.0.0.1:40000".to_owned()),
+            (LinkPath::Reflexive, "[2001:db8::1]:9".to_owned()),
+            (LinkPath::Relayed, "192.0.2.9:49152".to_owned()),
+        ];
+        assert_eq!(ways, expected);
     }
 
     #[test]

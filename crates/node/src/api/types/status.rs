@@ -32,6 +32,12 @@ pub struct StatusReport {
     /// The STUN and TURN servers, and how each fared last.
     #[serde(default)]
     pub ice_servers: Vec<IceServerReport>,
+    /// What stands before this node, as those servers see it; `None` where there are none.
+    #[serde(default)]
+    pub nat: Option<String>,
+    /// What the latest connections tried, the latest last.
+    #[serde(default)]
+    pub attempts: Vec<AttemptReport>,
     /// The nodes it stays linked to.
     pub peers: Vec<PeerReport>,
     /// The nodes that its place in the ring needs, the most needed first.
@@ -160,6 +166,32 @@ pub struct IceServerReport {
     pub state: String,
     /// What is wrong, as a code.
     pub error: Option<String>,
+}
+
+/// What one connection tried.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct AttemptReport {
+    /// Milliseconds since it came up or ended.
+    pub ago_ms: u64,
+    /// How it came out.
+    pub end: String,
+    /// Whether it came up.
+    pub connected: bool,
+    /// The way it took, as in [`LinkReport`].
+    pub path: Option<String>,
+    /// The addresses that the peer offered, each tried from every address of this node's.
+    pub ways: Vec<WayReport>,
+}
+
+/// An address that a peer offered.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct WayReport {
+    /// `host`, `nat` or `relay`.
+    pub kind: String,
+    /// The address.
+    pub address: String,
+    /// Whether a datagram came from there.
+    pub answered: bool,
 }
 
 /// One lane of a link.

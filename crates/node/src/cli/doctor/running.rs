@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use overlane_core::identity::CLOCK_SKEW_MS;
 use overlane_node::api::{IceServerReport, StatusReport};
+use overlane_node::link::tried::Nat;
 
 use super::super::explain::to_do;
 use super::super::inbox::time;
@@ -26,7 +27,9 @@ pub(super) fn steps(status: &StatusReport, output: &Output) -> Vec<Step> {
     steps.extend(listens(status));
     steps.push(links(status, output));
     steps.extend(clocks(status));
+    steps.extend(ways(status, output));
     steps.extend(ice_servers(status, output));
+    steps.extend(nat(status, output));
     steps.extend(peers(status, output));
     steps.push(neighbours(status, output));
     steps.push(queues(status, output));
@@ -190,6 +193,53 @@ fn links(status: &StatusReport, output: &Output) -> Step {
         return step.but(Finding::Warning, meaning, None);
     }
     step
+}
+
+/// The addresses that were tried for the latest connection.
+fn ways(status: &StatusReport, output: &Output) -> Option<Step> {
+    let last = status.attempts.last()?;
+    let tried = "look at the addresses tried for the latest link";
+    let ways = last.ways.iter().map(|way| {
+        let answered = if way.answered { "answered" } else { "silent" };
+        format!("{} {} {answered}", way.kind, way.address)
+    });
+    let ways = ways.collect::<Vec<_>>().join(", ");
+    let path = last
+        .path
+        .as_ref()
+        .map_or(String::new(), |it| format!(", {it}"));
+    let (ago, end) = (last.ago_ms / 1_000, &last.end);
+    let step = Step::good("ways", tried, format!("{ago} s ago, {end}{path}: {ways}"));
+    if last.connected {
+        return Some(step);
+    }
+    let answered = last.ways.iter().any(|it| it.answered);
+    let meaning = match answered {
+        true => {
+            "datagrams come through, and the encrypted link does not: the peer ended, or something between changes them"
+        }
+        false => "no datagram comes through: a firewall, or NATs at both ends, stand between",
+    };
+    let next = format!("{} config explain ice.servers", output.overlane);
+    Some(step.but(Finding::Warning, meaning, next))
+}
+
+/// What the servers see of a NAT.
+fn nat(status: &StatusReport, output: &Output) -> Option<Step> {
+    let nat = status.nat.as_ref()?;
+    let step = Step::good(
+        "nat",
+        "compare what the STUN servers see of this node",
+        nat.clone(),
+    );
+    let strict = *nat == Nat::AddressEach.word();
+    let relays = |it: &IceServerReport| it.url.starts_with("turn:") && it.error.is_none();
+    if !strict || status.ice_servers.iter().any(relays) {
+        return Some(step);
+    }
+    let meaning = "two nodes behind such NATs reach each other through a TURN server alone, or through other nodes";
+    let next = format!("{} config explain ice.servers", output.overlane);
+    Some(step.but(Finding::Warning, meaning, next))
 }
 
 fn ice_servers(status: &StatusReport, output: &Output) -> Vec<Step> {

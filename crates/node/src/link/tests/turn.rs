@@ -30,6 +30,7 @@ use crate::link::connection::ConnectionConfig;
 use crate::link::count::Held;
 use crate::link::ice::{IceServer, IceServerState, IceServers, LinkPath};
 use crate::link::transport::Ended;
+use crate::link::tried::{AttemptEnd, Nat, Way};
 use crate::link::{DownReason, LinkConfig, LinkError};
 use overlane_core::{Class, Coded};
 
@@ -393,6 +394,18 @@ async fn a_turn_server_that_refuses_is_said_and_holds_up_nothing() {
     let Pair { a, .. } = Pair::of(a, Node::new(2).await).await;
     assert_eq!(a.links.status()[0].path, Some(LinkPath::Host));
     assert_eq!(state(&a), [IceServerState::Refused, IceServerState::Works]);
+    // No NAT is between; the address that the peer offered answered, and the link came up by it.
+    assert_eq!(a.links.ice_servers().nat(), Nat::None);
+    let tried = a.links.ice_servers().attempts().kept();
+    let [tried] = tried.as_slice() else {
+        panic!("{tried:?}");
+    };
+    assert_eq!(tried.end, AttemptEnd::Connected(Some(LinkPath::Host)));
+    let host = |it: &Way| it.kind == LinkPath::Host && it.answered;
+    assert!(
+        tried.ways.len() == 1 && tried.ways.iter().all(host),
+        "{tried:?}"
+    );
 }
 
 /// The node that wants direct links asks no server to relay, and takes no link that another's does.
@@ -412,6 +425,8 @@ async fn law_a_relayed_link_is_refused_where_links_are_to_be_direct() {
     assert_eq!(reason, DownReason::Transport(Ended::Relayed));
     assert_eq!(a.links.not_opened(), BTreeMap::from([(reason.code(), 1)]));
     assert_eq!(state(&a), [IceServerState::Unasked]);
+    let tried = a.links.ice_servers().attempts().kept();
+    assert_eq!(tried.last().map(|it| it.end), Some(AttemptEnd::Relayed));
     must("the release", a.links.held().all_released()).await;
     must("the release", b.links.held().all_released()).await;
     assert!(a.events.try_recv().is_err());
