@@ -17,7 +17,7 @@ use tokio::sync::broadcast::{self, error::RecvError};
 use tokio::time::{Duration, timeout};
 
 pub use overlane_core::group::{GROUP_HOSTS_MAX, GROUP_MEMBERS_MAX, GroupId, POST_BODY_MAX_BYTES};
-pub use overlane_recon::{End, Plan, Report};
+pub use overlane_recon::{End, Report};
 pub use overlane_relay::log::EnvelopeId;
 
 pub use crate::peer::groups::{
@@ -217,10 +217,11 @@ impl Group {
         }
     }
 
-    /// What that would cost, by what the host says it holds.
+    /// What that would move and take: the rounds of a reconciliation with names in place of posts, so no
+    /// post moves.
     ///
     /// # Errors
-    /// [`GroupsError`]: the host did not say.
+    /// [`GroupsError`]: the host did not answer to the end.
     pub async fn plan(&self, with: Option<Did>) -> Result<PlanView, GroupsError> {
         let group = self.id;
         match self.asked(Ask::Plan { group, with }).await? {

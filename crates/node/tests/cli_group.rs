@@ -174,10 +174,20 @@ fn cli_group_created_invited_joined_posted_read_synced_and_left() {
     while team(&host)["members"].as_array().unwrap().len() > 1 {
         std::thread::yield_now();
     }
+    // Ann is alone in it then: who leaves deletes it for good, and is asked.
+    let asked = host.overlane(["group", "leave", "team"]);
+    assert_eq!(asked.code, 1, "{asked:?}");
+    assert!(asked.out.contains("deleted for good") && asked.out.contains("group leave team --yes"));
+    let asked = host.overlane(["group", "leave", "team", "--json"]);
+    assert_eq!((asked.code, &asked.json()["left"]), (1, &false.into()));
+    assert_eq!(team(&host)["posts"], 3, "nothing was changed");
     let status = json(&host, &["status"]);
     assert_eq!(status["groups_failed"], Value::Null);
     assert_eq!(status["groups"]["posts_kept"], 3);
     assert!(status["groups"]["rosters_taken"].is_u64());
+    let left = words(&host, &["group", "leave", "team", "--yes"]);
+    assert!(left.starts_with("left team; what was here"), "{left}");
+    assert!(words(&host, &["group", "list"]).starts_with("no groups"));
 }
 
 /// Posts written without a link to the host wait, over a restart too; a host that is killed has what it

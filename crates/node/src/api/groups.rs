@@ -38,6 +38,8 @@ pub struct GroupReport {
     pub name: String,
     /// Who owns it.
     pub owner: String,
+    /// Whether this node does.
+    pub owned: bool,
     /// Whether this node is a member.
     pub member: bool,
     /// Whether this node hosts it.
@@ -260,16 +262,20 @@ pub struct PlanReport {
     pub here: u64,
     /// Posts that the host says it holds.
     pub there: u64,
-    /// Posts that would come, at least.
+    /// Posts that would come.
     pub receive: u64,
-    /// Posts that would go, at least.
+    /// Their bytes.
+    pub receive_bytes: u64,
+    /// Posts that would go.
     pub send: u64,
-    /// Bytes of the posts that would come.
-    pub post_bytes: u64,
-    /// Messages, each with its answer, to find them.
+    /// Their bytes.
+    pub send_bytes: u64,
+    /// Messages that compare, each with its answer.
     pub rounds: u32,
-    /// Bytes of those.
+    /// Bytes of those, both directions.
     pub bytes: u64,
+    /// Whether it would be just so, if nothing else is posted; else at least so.
+    pub exact: bool,
 }
 
 /// A group that was left.
@@ -279,6 +285,8 @@ pub struct LeftReport {
     pub group: String,
     /// What it was called here.
     pub name: String,
+    /// Whether this node owned it.
+    pub owned: bool,
 }
 
 /// Every group that the node has.
@@ -457,10 +465,12 @@ pub(super) async fn plan(State(daemon): Shared, asked: Asked<GroupRequest>) -> A
         here: plan.here,
         there: plan.there,
         receive: plan.receive,
+        receive_bytes: plan.receive_bytes,
         send: plan.send,
-        post_bytes: plan.post_bytes,
-        rounds: plan.cost.rounds,
-        bytes: plan.cost.bytes,
+        send_bytes: plan.send_bytes,
+        rounds: plan.rounds,
+        bytes: plan.bytes,
+        exact: plan.exact,
     }))
 }
 
@@ -474,6 +484,7 @@ pub(super) async fn leave(State(daemon): Shared, asked: Asked<GroupRequest>) -> 
     Ok(Json(LeftReport {
         group: view.group.to_string(),
         name: view.name,
+        owned: view.owned,
     }))
 }
 
@@ -517,6 +528,8 @@ pub(super) fn numbers(
         ("words_not_said", not_said),
         ("posts_kept", kept),
         ("posts_let_go", let_go),
+        ("posts_that_made_room", logs.made_room),
+        ("posts_that_made_room_for_their_author", logs.own_room),
         ("posts_refused_there", posts_refused),
         ("went_over", went_over),
         ("posts_refused_here", logs.refused),
@@ -587,6 +600,7 @@ fn report(view: &GroupView) -> GroupReport {
         group: view.group.to_string(),
         name: view.name.clone(),
         owner: view.owner.to_string(),
+        owned: view.owned,
         member: view.member,
         host: view.host,
         revision: view.revision,

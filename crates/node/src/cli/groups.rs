@@ -1,7 +1,7 @@
 //! `group create | list | invite | remove | join | post | log | sync | plan | leave`: logs that
 //! several accounts write and read.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, IsTerminal, Read, Write};
 
 use axum::http::Method;
 use overlane_core::Fault;
@@ -41,10 +41,7 @@ pub(super) fn groups(home: &Home, asked: Groups, output: &Output) -> Result<Done
             })?;
         }
         Groups::List => {
-            let report: GroupsReport = ask(async {
-                let report = Client::of(home).get("/v1/groups").await;
-                report.map_err(|error| Failure::of_daemon(&error))
-            })?;
+            let report = listed(home)?;
             output.answer(&report, |report| {
                 if report.groups.is_empty() {
                     return format!("no groups; make one: {} group create NAME", output.overlane);
@@ -109,18 +106,101 @@ pub(super) fn groups(home: &Home, asked: Groups, output: &Output) -> Result<Done
             let plan: PlanReport = call(home, Method::POST, "/v1/groups/plan", &asked)?;
             output.answer(&plan, plan_in_words)?;
         }
-        Groups::Leave { group } => {
-            let asked = GroupRequest { group, host: None };
-            let left: LeftReport = call(home, Method::POST, "/v1/groups/leave", &asked)?;
-            output.answer(&left, |left| {
-                format!(
-                    "left {}; its owner is told, and what was here of it is deleted",
-                    quoted(&left.name)
-                )
-            })?;
-        }
+        Groups::Leave { group, yes } => return leave(home, group, yes, output),
     }
     Ok(Done::Yes)
+}
+
+/// What leaving a group loses for good.
+#[derive(Debug, Serialize)]
+struct Leaving {
+    group: String,
+    name: String,
+    left: bool,
+    /// What is lost.
+    loses: String,
+}
+
+/// Leaves a group, and asks before that where something is lost by it.
+fn leave(home: &Home, group: String, yes: bool, output: &Output) -> Result<Done, Failure> {
+    let overlane = &output.overlane;
+    let known = listed(home)?.groups.into_iter();
+    let known = known
+        .into_iter()
+        .find(|it| it.name == group || it.group == group);
+    if let Some((known, loses)) = known.and_then(|it| loses(&it).map(|loses| (it, loses)))
+        && !yes
+    {
+        let name = shell_word(&known.name);
+        if output.json || !std::io::stdin().is_terminal() || !agrees(&known.name, &loses)? {
+            let leaving = Leaving {
+                group: known.group,
+                name: known.name,
+                left: false,
+                loses,
+            };
+            output.answer(&leaving, |leaving| {
+                let loses = &leaving.loses;
+                format!(
+                    "{loses}\nnothing was changed; to do it: {overlane} group leave {name} --yes"
+                )
+            })?;
+            return Ok(Done::No);
+        }
+    }
+    let asked = GroupRequest { group, host: None };
+    let left: LeftReport = call(home, Method::POST, "/v1/groups/leave", &asked)?;
+    output.answer(&left, |left| {
+        let told = if left.owned {
+            ""
+        } else {
+            "its owner is told, and "
+        };
+        format!(
+            "left {}; {told}what was here of it is deleted",
+            quoted(&left.name)
+        )
+    })?;
+    Ok(Done::Yes)
+}
+
+/// What is lost for good when this node leaves; none of a group that others keep. One that cannot be left is refused.
+fn loses(group: &GroupReport) -> Option<String> {
+    let others = group.members.iter().chain(&group.hosts);
+    let alone = others.into_iter().all(|it| *it == group.owner);
+    let name = quoted(&group.name);
+    match (group.owned, group.waiting) {
+        (true, _) if alone => Some(format!(
+            "{name} is this node's own, and nobody else has it: its {} posts ({} bytes) and its keys are deleted for good. It \
+             cannot be handed on, as its name is made of its owner's: have somebody else make a group and invite from there, \
+             and keep what was posted with `group log --json`",
+            group.posts, group.bytes
+        )),
+        (false, waiting) if waiting > 0 => Some(format!(
+            "{waiting} posts of this node to {name} wait for a host, and are deleted with the rest"
+        )),
+        _ => None,
+    }
+}
+
+fn agrees(name: &str, loses: &str) -> Result<bool, Failure> {
+    let mut asked = std::io::stderr();
+    let mut answer = String::new();
+    let read = write!(asked, "{loses}\nto do it, type the group's name: ")
+        .and_then(|()| asked.flush())
+        .and_then(|()| std::io::stdin().read_line(&mut answer));
+    read.map_err(|cause| {
+        let message = format!("cannot ask whether to leave: {cause}");
+        Failure::new("cli/read", Fault::Usage, message)
+    })?;
+    Ok(answer.trim() == name)
+}
+
+fn listed(home: &Home) -> Result<GroupsReport, Failure> {
+    ask(async {
+        let report = Client::of(home).get("/v1/groups").await;
+        report.map_err(|error| Failure::of_daemon(&error))
+    })
 }
 
 /// Writes one post, or one a line, as many in a request as it takes.
@@ -359,15 +439,17 @@ fn synced_in_words(synced: &SyncedReport) -> String {
 }
 
 fn plan_in_words(plan: &PlanReport) -> String {
+    let least = if plan.exact { "" } else { "at least " };
     format!(
-        "with {}: {} posts here, {} there\n  would come  {} posts, {} bytes\n  would go    {} \
-         posts\n  besides     about {} rounds and {} bytes",
+        "with {}: {} posts here, {} there\n  would come  {least}{} posts, {} bytes\n  would go    \
+         {least}{} posts, {} bytes\n  besides     {least}{} rounds and {} bytes",
         plan.with,
         plan.here,
         plan.there,
         plan.receive,
-        plan.post_bytes,
+        plan.receive_bytes,
         plan.send,
+        plan.send_bytes,
         plan.rounds,
         plan.bytes
     )

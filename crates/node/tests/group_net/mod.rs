@@ -494,6 +494,7 @@ pub(crate) fn frames_in(body: &[u8]) -> Vec<&'static str> {
             Frame::Push { .. } => "push",
             Frame::Recon { .. } => "recon",
             Frame::Refuse { .. } => "refuse",
+            Frame::Named { .. } => "named",
         });
     }
     kinds

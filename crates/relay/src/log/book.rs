@@ -39,6 +39,8 @@ pub(super) struct Book {
     pub(super) first_seq: u64,
     pub(super) whole: Share,
     authors: BTreeMap<Did, Share>,
+    /// Where an author's oldest was looked for last: it has none below.
+    oldest: BTreeMap<Did, u64>,
     changed: BTreeSet<Did>,
     /// All entries, of a log that makes room fairly and has few.
     pub(super) few: Option<BTreeMap<u64, Entry>>,
@@ -52,6 +54,7 @@ impl Book {
             first_seq: 1,
             whole: Share::default(),
             authors: BTreeMap::new(),
+            oldest: BTreeMap::new(),
             changed: BTreeSet::new(),
             few: None,
         }
@@ -98,6 +101,9 @@ impl Book {
         self.whole.add(entry);
         self.authors.entry(entry.author).or_default().add(entry);
         self.changed.insert(entry.author);
+        if let Some(oldest) = self.oldest.get_mut(&entry.author) {
+            *oldest = entry.seq.min(*oldest);
+        }
         if let Some(few) = &mut self.few {
             few.insert(entry.seq, *entry);
         }
@@ -109,6 +115,7 @@ impl Book {
             share.take(entry);
             if share.entries == 0 {
                 self.authors.remove(&entry.author);
+                self.oldest.remove(&entry.author);
             }
         }
         self.changed.insert(entry.author);
@@ -135,6 +142,34 @@ impl Book {
             || share.bytes.saturating_mul(authors) >= retention.bytes
     }
 
+    /// Whose oldest makes room for an author, in a full log that lets go of its oldest: its own once it has its share,
+    /// else that of whoever has most of what there is too much of. So who has less than its share loses nothing to others.
+    pub(super) fn makes_room(&self, author: &Did, retention: &Retention) -> Option<Did> {
+        if self.has_its_share(author, retention) {
+            return self.authors.contains_key(author).then_some(*author);
+        }
+        let of_entries = self.whole.entries >= retention.entries;
+        let most = self
+            .authors
+            .iter()
+            .max_by_key(|(_, share)| match of_entries {
+                true => share.entries,
+                false => share.bytes,
+            });
+        most.map(|(author, _)| *author)
+    }
+
+    /// From which number on an author's oldest is to be looked for.
+    pub(super) fn oldest_from(&self, author: &Did) -> u64 {
+        let known = self.oldest.get(author).copied();
+        known.unwrap_or_default().max(self.first_seq)
+    }
+
+    /// An author has nothing below this number.
+    pub(super) fn note_oldest(&mut self, author: Did, seq: u64) {
+        self.oldest.insert(author, seq);
+    }
+
     /// Who gives way to a newcomer of this slot and author, in a log that makes room fairly.
     pub(super) fn gives_way(&self, slot: u32, author: &Did) -> Option<Entry> {
         let few = self.few.as_ref()?;
@@ -159,21 +194,6 @@ impl Book {
         // What an author has here does not give way to what it brings next, by whichever slot.
         (lighter && heaviest.author != *author).then_some(*heaviest)
     }
-}
-
-/// Asks whether a full log lets an author in for its oldest entry.
-pub(super) fn check_oldest(
-    log: &LogId,
-    book: &Book,
-    author: &Did,
-    oldest: &Entry,
-    retention: &Retention,
-) -> Result<(), Refusal> {
-    if oldest.author != *author && book.has_its_share(author, retention) {
-        let (log, author) = (*log, *author);
-        return Err(Refusal::ShareFull { log, author });
-    }
-    Ok(())
 }
 
 /// A call makes so much room and no more.

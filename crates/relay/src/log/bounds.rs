@@ -51,11 +51,23 @@ pub const BOOKS_CACHED: usize = 1_024;
 /// Envelopes that one call lets go of by age or by bound.
 pub const EVICTED_PER_CALL: usize = 256;
 
+/// Entries that are read at once to find an author's oldest.
+pub const OLDEST_PAGE: usize = 1_024;
+
+/// How often that is done in a call; the next goes on from there.
+pub const OLDEST_PAGES_PER_CALL: usize = 64;
+
 /// Bytes hashed for one peer in a minute, and at once.
 pub const WORK_BYTES_PER_MINUTE: u64 = 4 << 30;
 
 /// Bytes of envelopes pushed to one peer in a minute, and at once.
 pub const PUSH_BYTES_PER_MINUTE: u64 = 1 << 30;
+
+/// Envelopes named in a plan, after which it says what it came to so far.
+pub const PLAN_ITEMS_MAX: u64 = 16 * 1_024;
+
+/// What naming one envelope costs of [`WORK_BYTES_PER_MINUTE`].
+pub const NAMED_WORK_BYTES: u64 = 512;
 
 /// What checking one sent envelope costs of [`WORK_BYTES_PER_MINUTE`]: three signatures, in bytes that
 /// hash in the same time.
@@ -68,4 +80,6 @@ const _: () = assert!(ENVELOPE_MAX_BYTES >= overlane_core::group::POST_MAX_BYTES
 const _: () = assert!(ENVELOPE_MAX_BYTES >= overlane_core::mail::HELD_MAIL_MAX_BYTES);
 const _: () = assert!(RECON_MAX_BYTES >= overlane_recon::bounds::MESSAGE_BYTES_MIN);
 const _: () = assert!(PUSH_IDS < OWED_MAX);
+const _: () =
+    assert!(PUSH_IDS * super::frame::NAMED_BYTES + FRAME_OVERHEAD_BYTES <= FRAME_MAX_BYTES);
 const _: () = assert!(STAGED_MAX_BYTES >= ENVELOPE_MAX_BYTES);

@@ -5,8 +5,8 @@
 //! durable and its sends answered.
 
 use super::book::Numbering;
-use super::bounds::{EXCHANGE_ITEMS_MAX, EXCHANGES_MAX};
-use super::frame::{Refused, Space, Turn};
+use super::bounds::{EXCHANGE_ITEMS_MAX, EXCHANGES_MAX, PLAN_ITEMS_MAX};
+use super::frame::{Named, Refused, Space, Turn};
 use super::id::{EnvelopeId, LogId, shared_place};
 use super::logs::{Closing, Logs, Result};
 use super::mutant::Mutant;
@@ -14,7 +14,7 @@ use super::refusal::{Refusal, is_passing};
 use super::rules::Rules;
 use super::serve::limits;
 use super::store::LogStore;
-use super::told::{Event, Failure, LogsError, Owed, Peer, Place};
+use super::told::{Event, Failure, LogsError, Owed, Peer, Place, Planned};
 use overlane_core::{Coded, Did};
 use overlane_recon::{Bound, End, Initiator, Item, ItemSet, Patience, Report, Request, Storage};
 use std::collections::BTreeSet;
@@ -33,6 +33,8 @@ pub(super) struct Exchange {
     opened: Option<(Initiator, ItemSet)>,
     /// Whose envelopes alone are sent, if this node hands on nothing.
     sends_only: Option<Did>,
+    /// Of a plan: what would have moved so far.
+    plan: Option<Planned>,
     since_ms: u64,
 }
 
@@ -63,9 +65,32 @@ impl<S: LogStore, R: Rules> Logs<S, R> {
             posting: None,
             opened: None,
             sends_only: None,
+            plan: None,
             since_ms: now_ms,
         };
         self.exchanges.insert((log, with), exchange);
+        Ok(())
+    }
+
+    /// Finds out what reconciling a log with a peer would move, and moves nothing: the rounds are those of the
+    /// reconciliation, with names in place of envelopes. What comes of it is an [`Event::Planned`].
+    ///
+    /// # Errors
+    /// As [`start_sync`](Self::start_sync); or a reconciliation of the two runs already.
+    pub fn start_plan(&mut self, log: LogId, with: Did, now_ms: u64) -> Closing<(), S> {
+        if self.exchanges.contains_key(&(log, with)) {
+            return Err(LogsError::Peer(Refusal::ExchangesFull));
+        }
+        self.start_sync(log, with, now_ms)?;
+        let mut plan = Planned::default();
+        for (_, _, envelope) in self.waiting_in_order(&log)? {
+            plan.send += 1;
+            plan.send_bytes += envelope.len() as u64;
+        }
+        if let Some(exchange) = self.exchanges.get_mut(&(log, with)) {
+            exchange.posting = Some(BTreeSet::new());
+            exchange.plan = Some(plan);
+        }
         Ok(())
     }
 
@@ -458,6 +483,62 @@ impl<S: LogStore, R: Rules> Logs<S, R> {
         self.exchanges.get_mut(&(log, with))?.opened.as_mut()
     }
 
+    /// Envelopes that the peer of a plan would push.
+    pub(super) fn handle_named(
+        &mut self,
+        from: Did,
+        log: LogId,
+        items: &[u8],
+        now_ms: u64,
+    ) -> Result<(), S> {
+        let exchange = self.exchanges.get(&(log, from));
+        let exchange = exchange.filter(|it| it.plan.is_some() && it.opened.is_some());
+        let space = exchange.ok_or(Refusal::NotAsked { log })?.space;
+        for Named { seq, id, bytes } in Named::read(items) {
+            let seq = match space {
+                Space::Numbered => seq,
+                Space::Shared => shared_place(&id),
+            };
+            let held = self.find(&log, &id)?.is_some();
+            let Some(exchange) = self.exchanges.get_mut(&(log, from)) else {
+                break;
+            };
+            let (Some((initiator, set)), Some(plan)) = (&mut exchange.opened, &mut exchange.plan)
+            else {
+                break;
+            };
+            let item = Item { seq, id };
+            let new = !held && !set.contains(&item);
+            if initiator.handle_push(set, item, now_ms).is_err() {
+                initiator.handle_push_refused(id, "recon/reserved_seq".into());
+            } else if new {
+                plan.receive += 1;
+                plan.receive_bytes += u64::from(bytes);
+                if plan.receive >= PLAN_ITEMS_MAX {
+                    initiator.handle_closed();
+                    break;
+                }
+            }
+        }
+        self.end_if_ended(log, from);
+        Ok(())
+    }
+
+    /// An item that a reconciliation would send. The peer does not have it, so it keeps no range open, as one that the
+    /// peer refused.
+    fn plan_send(&mut self, log: LogId, with: Did, id: EnvelopeId, now_ms: u64) -> Closing<(), S> {
+        let entry = self.entry_of(&log, &id)?;
+        let Some(exchange) = self.exchanges.get_mut(&(log, with)) else {
+            return Ok(());
+        };
+        if let (Some((initiator, set)), Some(plan)) = (&mut exchange.opened, &mut exchange.plan) {
+            plan.send += 1;
+            plan.send_bytes += entry.map_or(0, |it| u64::from(it.bytes));
+            initiator.handle_send_refused(set, id, "log/planned".into(), now_ms);
+        }
+        Ok(())
+    }
+
     /// Owes the peer what the exchange wants said.
     fn say_due(&mut self, log: LogId, with: Did, now_ms: u64) -> Closing<(), S> {
         loop {
@@ -465,6 +546,8 @@ impl<S: LogStore, R: Rules> Logs<S, R> {
                 return Ok(());
             };
             let (space, only) = (exchange.space, exchange.sends_only);
+            let plans = exchange.plan.is_some();
+            let turn = if plans { Turn::Plan } else { Turn::Ask };
             let Some((initiator, _)) = &mut exchange.opened else {
                 return Ok(());
             };
@@ -473,7 +556,7 @@ impl<S: LogStore, R: Rules> Logs<S, R> {
             };
             let item = match request {
                 Request::Recon(payload) => {
-                    self.owe(with, Owed::Recon(log, space, Turn::Ask, payload));
+                    self.owe(with, Owed::Recon(log, space, turn, payload));
                     continue;
                 }
                 Request::Send(item) => item,
@@ -485,7 +568,9 @@ impl<S: LogStore, R: Rules> Logs<S, R> {
                     entry.is_some_and(|entry| entry.author == author)
                 }
             };
-            if hands_on {
+            if hands_on && plans {
+                self.plan_send(log, with, item.id, now_ms)?;
+            } else if hands_on {
                 self.owe(with, Owed::Send(log, item.id));
             } else if let Some((initiator, set)) = self.opened(log, with) {
                 let code = "log/not_its_author".into();
@@ -498,21 +583,32 @@ impl<S: LogStore, R: Rules> Logs<S, R> {
         let ended = |it: &mut (Initiator, ItemSet)| it.0.ended().is_some();
         if self.opened(log, with).is_some_and(ended)
             && let Some(exchange) = self.exchanges.remove(&(log, with))
-            && let Some((initiator, _)) = exchange.opened
+            && let Some((initiator, _)) = &exchange.opened
         {
             let report = initiator.report();
-            self.events.push_back(Event::Synced { log, with, report });
+            self.tell_end(log, with, report, exchange.plan);
         }
+    }
+
+    fn tell_end(&mut self, log: LogId, with: Did, report: Report, plan: Option<Planned>) {
+        let event = match plan {
+            None => Event::Synced { log, with, report },
+            Some(plan) => {
+                let planned = Planned { report, ..plan };
+                Event::Planned { log, with, planned }
+            }
+        };
+        self.events.push_back(event);
     }
 
     /// Ends an exchange that never opened.
     fn end_unopened(&mut self, log: LogId, with: Did, bound: Bound) {
-        self.exchanges.remove(&(log, with));
+        let exchange = self.exchanges.remove(&(log, with));
         let report = Report {
             end: Some(End::GaveUp(bound)),
             ..Report::default()
         };
-        self.events.push_back(Event::Synced { log, with, report });
+        self.tell_end(log, with, report, exchange.and_then(|it| it.plan));
     }
 }
 

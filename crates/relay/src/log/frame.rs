@@ -2,7 +2,7 @@
 //!
 //! Law (one form): bytes are accepted only if encoding what they say gives the same bytes again.
 
-use super::bounds::{CODE_MAX_BYTES, ENVELOPE_MAX_BYTES, FRAME_MAX_BYTES};
+use super::bounds::{CODE_MAX_BYTES, ENVELOPE_MAX_BYTES, FRAME_MAX_BYTES, PUSH_IDS};
 use super::id::{EnvelopeId, LogId};
 use overlane_core::wire::cbor::{
     CborError, CborReason, Decode, Encode, Reader, Writer, from_slice, to_vec,
@@ -24,6 +24,44 @@ pub enum Turn {
     Ask,
     /// Of the side that answers.
     Answer,
+    /// Of the side that drives and only wants to know: what it lacks is named and not pushed.
+    Plan,
+}
+
+/// An envelope that a plan names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Named {
+    /// The number it has at the sender.
+    pub seq: u64,
+    /// The envelope.
+    pub id: EnvelopeId,
+    /// Its bytes.
+    pub bytes: u32,
+}
+
+/// Bytes of one envelope that is named: its number, its name, its length, each big-endian.
+pub(super) const NAMED_BYTES: usize = 44;
+
+impl Named {
+    pub(super) fn write(&self, into: &mut Vec<u8>) {
+        into.extend(self.seq.to_be_bytes());
+        into.extend(self.id.0);
+        into.extend(self.bytes.to_be_bytes());
+    }
+
+    /// What a frame names.
+    pub fn read(items: &[u8]) -> impl Iterator<Item = Self> {
+        let (items, _) = items.as_chunks::<NAMED_BYTES>();
+        items.iter().filter_map(|item| {
+            let (seq, rest) = item.split_first_chunk()?;
+            let (id, bytes) = rest.split_first_chunk()?;
+            Some(Self {
+                seq: u64::from_be_bytes(*seq),
+                id: overlane_recon::Id(*id),
+                bytes: u32::from_be_bytes(bytes.try_into().ok()?),
+            })
+        })
+    }
 }
 
 /// What a refusal is about.
@@ -63,7 +101,7 @@ pub enum Frame<'a> {
         /// The envelope.
         envelope: &'a [u8],
     },
-    /// `[3, log, space, turn, payload]`: a message of a reconciliation.
+    /// `[3, log, space, turn, payload]`: a message of a reconciliation, or of a plan of one.
     Recon {
         /// The log.
         log: LogId,
@@ -84,6 +122,13 @@ pub enum Frame<'a> {
         code: &'a str,
         /// When to try again, in milliseconds; zero for never as it is.
         retry_ms: u64,
+    },
+    /// `[5, log, items]`: you lack these ([`Named`]); to one that asked with [`Turn::Plan`].
+    Named {
+        /// The log.
+        log: LogId,
+        /// The envelopes, one after the other.
+        items: &'a [u8],
     },
 }
 
@@ -111,7 +156,8 @@ impl<'a> Frame<'a> {
             | Self::SendAck { log, .. }
             | Self::Push { log, .. }
             | Self::Recon { log, .. }
-            | Self::Refuse { log, .. } => *log,
+            | Self::Refuse { log, .. }
+            | Self::Named { log, .. } => *log,
         }
     }
 }
@@ -137,9 +183,13 @@ impl Encode for Frame<'_> {
                 payload,
             } => {
                 let writer = writer.array(5).uint(3).value(&log.0);
-                let (space, turn) = (*space == Space::Shared, *turn == Turn::Answer);
-                let writer = writer.uint(u64::from(space)).uint(u64::from(turn));
-                writer.bytes(payload);
+                let turn = match turn {
+                    Turn::Ask => 0,
+                    Turn::Answer => 1,
+                    Turn::Plan => 2,
+                };
+                let writer = writer.uint(u64::from(*space == Space::Shared));
+                writer.uint(turn).bytes(payload);
             }
             Self::Refuse {
                 log,
@@ -153,6 +203,9 @@ impl Encode for Frame<'_> {
                     Refused::Envelope(id) => Some(id.0),
                 };
                 writer.value(&what).text(code).uint(*retry_ms);
+            }
+            Self::Named { log, items } => {
+                writer.array(3).uint(5).value(&log.0).bytes(items);
             }
         }
     }
@@ -186,11 +239,7 @@ impl<'a> Decode<'a> for Frame<'a> {
                 } else {
                     Space::Numbered
                 },
-                turn: if flag(reader)? {
-                    Turn::Answer
-                } else {
-                    Turn::Ask
-                },
+                turn: turn(reader)?,
                 payload: reader.bytes()?,
             },
             (4, 5) => Self::Refuse {
@@ -202,6 +251,10 @@ impl<'a> Decode<'a> for Frame<'a> {
                     }),
                 code: code(reader)?,
                 retry_ms: reader.uint()?,
+            },
+            (5, 3) => Self::Named {
+                log,
+                items: items(reader)?,
             },
             _ => return Err(Reader::invalid(at, "log frame")),
         })
@@ -230,12 +283,35 @@ fn code<'a>(reader: &mut Reader<'a>) -> Result<&'a str, CborError> {
     Ok(code)
 }
 
+fn items<'a>(reader: &mut Reader<'a>) -> Result<&'a [u8], CborError> {
+    let at = reader.at();
+    let bytes = reader.bytes()?;
+    let bound = PUSH_IDS * NAMED_BYTES;
+    if bytes.len() > bound {
+        return Err(over(at, bound, bytes.len()));
+    }
+    if !bytes.len().is_multiple_of(NAMED_BYTES) {
+        return Err(Reader::invalid(at, "log frame: named"));
+    }
+    Ok(bytes)
+}
+
+fn turn(reader: &mut Reader<'_>) -> Result<Turn, CborError> {
+    let at = reader.at();
+    match reader.u8()? {
+        0 => Ok(Turn::Ask),
+        1 => Ok(Turn::Answer),
+        2 => Ok(Turn::Plan),
+        _ => Err(Reader::invalid(at, "log frame: turn")),
+    }
+}
+
 fn flag(reader: &mut Reader<'_>) -> Result<bool, CborError> {
     let at = reader.at();
     match reader.u8()? {
         0 => Ok(false),
         1 => Ok(true),
-        _ => Err(Reader::invalid(at, "log frame: space or turn")),
+        _ => Err(Reader::invalid(at, "log frame: space")),
     }
 }
 

@@ -1,10 +1,12 @@
 //! Keeping: an envelope is numbered, room is made for it, and the accounts follow.
 
-use super::book::{Book, HANDED_ON_SLOT, Numbering, check_evicted, check_oldest, is_few};
+use super::book::{Book, HANDED_ON_SLOT, Numbering, check_evicted, is_few};
+use super::bounds::{OLDEST_PAGE, OLDEST_PAGES_PER_CALL};
 use super::id::{EnvelopeId, LogId};
 use super::logs::{Closing, Logs, Result, SLOT_ROWS};
+use super::mutant::Mutant;
 use super::refusal::Refusal;
-use super::retention::Full;
+use super::retention::{Full, Retention};
 use super::rules::{Judged, Rules};
 use super::store::{Entry, LogStore};
 use super::told::{Event, LogsError, Place};
@@ -110,13 +112,13 @@ impl<S: LogStore, R: Rules> Logs<S, R> {
                 author: *author,
             };
             let leaves = match retention.full {
-                Full::Oldest => self.oldest(log)?,
+                Full::Oldest if self.is_broken(Mutant::OldestOfAnyone) => self.oldest(log)?,
+                Full::Oldest => self.oldest_of_share(log, author, &retention)?,
                 Full::Fair => self.book(log)?.gives_way(slot, author),
             };
             let leaves = leaves.ok_or(none)?;
-            if retention.full == Full::Oldest {
-                check_oldest(log, self.book(log)?, author, &leaves, &retention)?;
-            }
+            self.counters.made_room += 1;
+            self.counters.own_room += u64::from(leaves.author == *author);
             self.let_go(log, &leaves, false)?;
         }
         Ok(())
@@ -136,6 +138,36 @@ impl<S: LogStore, R: Rules> Logs<S, R> {
             });
         }
         Ok(())
+    }
+
+    /// The oldest entry of whoever makes room for an author ([`Book::makes_room`]).
+    fn oldest_of_share(
+        &mut self,
+        log: &LogId,
+        author: &Did,
+        retention: &Retention,
+    ) -> Result<Option<Entry>, S> {
+        let book = self.book(log)?;
+        let Some(whose) = book.makes_room(author, retention) else {
+            return Ok(None);
+        };
+        let mut from = book.oldest_from(&whose);
+        for _ in 0..OLDEST_PAGES_PER_CALL {
+            let entries = self.store.entries(log, from, OLDEST_PAGE);
+            let entries = entries.map_err(LogsError::Store)?;
+            let Some(last) = entries.last() else {
+                return Ok(self.stage.first_of(log, &whose).copied());
+            };
+            let mut left = entries.iter().filter(|it| !self.stage.is_gone(log, it.seq));
+            let found = left.find(|it| it.author == whose).copied();
+            from = found.map_or(last.seq.saturating_add(1), |it| it.seq);
+            self.book(log)?.note_oldest(whose, from);
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
+        // It goes on from there when it is tried again.
+        Err(Refusal::Busy.into())
     }
 
     /// The entry of the lowest number, what is staged with it.

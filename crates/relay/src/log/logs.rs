@@ -359,6 +359,7 @@ impl<S: LogStore, R: Rules> Logs<S, R> {
             Frame::Refuse {
                 log, what, code, ..
             } => self.handle_refused(peer.account, log, what, code, now_ms),
+            Frame::Named { log, items } => self.handle_named(peer.account, log, items, now_ms),
         }
     }
 
@@ -457,7 +458,8 @@ impl<S: LogStore, R: Rules> Logs<S, R> {
         match frame {
             Frame::Send { envelope, .. } => Some(Refused::Envelope(self.rules.name(envelope))),
             Frame::Recon {
-                turn: Turn::Ask, ..
+                turn: Turn::Ask | Turn::Plan,
+                ..
             } => Some(Refused::Recon),
             _ => None,
         }

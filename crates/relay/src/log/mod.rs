@@ -41,7 +41,7 @@ pub mod testkit;
 mod told;
 
 pub use book::Numbering;
-pub use frame::{Frame, Refused, Space, Turn};
+pub use frame::{Frame, Named, Refused, Space, Turn};
 pub use id::{EnvelopeId, LogId, address};
 pub(crate) use id::{mail_id, shared_place};
 pub use logs::Logs;
@@ -51,4 +51,4 @@ pub use refusal::{Refusal, is_numbered_anew, is_passing};
 pub use retention::{Full, Retention};
 pub use rules::{Access, Allowance, Judged, Rules};
 pub use store::{Change, Entry, LogStore, Row};
-pub use told::{Counters, Event, LogsError, Peer, Transmit};
+pub use told::{Counters, Event, LogsError, Peer, Planned, Transmit};

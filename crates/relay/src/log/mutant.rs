@@ -18,6 +18,10 @@ pub enum Mutant {
     AnswerTheUnread,
     /// A member may bring what another wrote.
     AnyAuthor,
+    /// Whoever wrote the oldest envelope makes room.
+    OldestOfAnyone,
+    /// A plan is answered with the envelopes themselves.
+    PushThePlanned,
     /// What waits for the number of a host that is asked no more is let go of.
     LoseTheWaiting,
 }

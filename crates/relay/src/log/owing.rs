@@ -145,7 +145,7 @@ impl<S: LogStore, R: Rules> Logs<S, R> {
         let pushes = peer
             .owed
             .iter()
-            .filter(|it| matches!(it, Owed::Push(..) | Owed::Recon(..)));
+            .filter(|it| matches!(it, Owed::Push(..) | Owed::Named(..) | Owed::Recon(..)));
         let owed = pushes.count();
         if owed > 0 && !anyway {
             return Err(Refusal::Unread { owed });

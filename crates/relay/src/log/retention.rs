@@ -3,8 +3,8 @@
 /// What makes room in a full log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Full {
-    /// The oldest envelope goes. An author that has its fair share of the log, its bound divided by
-    /// the number of authors, gets in by letting go of its own oldest alone.
+    /// The oldest envelope goes: of whoever has most, for an author that has less than its fair share of
+    /// the log, its bound divided by the number of authors; of its own, for one that has it.
     Oldest,
     /// Whoever has most gives way to whoever has least, by the slot that brought it and then by the
     /// author. Where all have as much, nothing new comes in. For logs of few entries.

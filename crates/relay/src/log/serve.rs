@@ -4,9 +4,9 @@
 //! and bytes pushed, and only when everything the last one brought was taken. An envelope is read
 //! when its frame leaves, so what waits for a slow peer is names.
 
-use super::bounds::{EXCHANGES_MAX, PUSH_IDS, RECON_MAX_BYTES};
+use super::bounds::{EXCHANGES_MAX, NAMED_WORK_BYTES, PUSH_IDS, RECON_MAX_BYTES};
 use super::exchange::shared_set;
-use super::frame::{Frame, Refused, Space, Turn};
+use super::frame::{Frame, NAMED_BYTES, Named, Refused, Space, Turn};
 use super::id::LogId;
 use super::logs::{Closing, Logs, Result};
 use super::mutant::Mutant;
@@ -35,10 +35,10 @@ impl<S: LogStore, R: Rules> Logs<S, R> {
         payload: &[u8],
     ) -> Result<(), S> {
         match turn {
-            Turn::Ask if self.rules.access(&log, &peer) == Access::None => {
+            Turn::Ask | Turn::Plan if self.rules.access(&log, &peer) == Access::None => {
                 return Err(Refusal::NotHere { log, peer }.into());
             }
-            Turn::Ask => self.may_ask(&peer)?,
+            Turn::Ask | Turn::Plan => self.may_ask(&peer)?,
             Turn::Answer if !self.exchanges.contains_key(&(log, peer)) => {
                 return Err(Refusal::NotAsked { log }.into());
             }
@@ -59,7 +59,7 @@ impl<S: LogStore, R: Rules> Logs<S, R> {
                 .and_then(|it| it.asked.pop_front())
             {
                 match turn {
-                    Turn::Ask => self.answer(peer, log, space, &payload)?,
+                    Turn::Ask | Turn::Plan => self.answer(peer, log, space, turn, &payload)?,
                     Turn::Answer => self.advance(peer, log, &payload, now_ms)?,
                 }
             }
@@ -67,7 +67,14 @@ impl<S: LogStore, R: Rules> Logs<S, R> {
         self.open_exchanges(now_ms)
     }
 
-    fn answer(&mut self, peer: Did, log: LogId, space: Space, payload: &[u8]) -> Closing<(), S> {
+    fn answer(
+        &mut self,
+        peer: Did,
+        log: LogId,
+        space: Space,
+        turn: Turn,
+        payload: &[u8],
+    ) -> Closing<(), S> {
         match self.respond(peer, log, space, payload) {
             Ok(response) => {
                 self.counters.answered += 1;
@@ -75,15 +82,27 @@ impl<S: LogStore, R: Rules> Logs<S, R> {
                 if self.is_broken(Mutant::AnswerFirst) {
                     self.owe(peer, answer.clone());
                 }
+                let plans = turn == Turn::Plan && !self.is_broken(Mutant::PushThePlanned);
+                let mut named = Vec::new();
                 for item in response.push {
                     // In the shared space an item's place is not its number.
                     let seq = match space {
                         Space::Numbered => Some(item.seq),
                         Space::Shared => self.find(&log, &item.id)?,
                     };
-                    if let Some(seq) = seq {
-                        self.owe(peer, Owed::Push(log, seq));
+                    match seq {
+                        Some(seq) if plans => self.name(&log, seq, &mut named)?,
+                        Some(seq) => self.owe(peer, Owed::Push(log, seq)),
+                        None => {}
                     }
+                }
+                if !named.is_empty() {
+                    let names = (named.len() / NAMED_BYTES) as u64;
+                    if let Ok(peer) = self.peer(&peer) {
+                        peer.budget
+                            .charge(names.saturating_mul(NAMED_WORK_BYTES), 0);
+                    }
+                    self.owe(peer, Owed::Named(log, named));
                 }
                 self.owe(peer, answer);
                 Ok(())
@@ -95,6 +114,15 @@ impl<S: LogStore, R: Rules> Logs<S, R> {
             }
             Err(Failure::Failed(error)) => Err(error),
         }
+    }
+
+    /// Names an envelope in a plan.
+    fn name(&mut self, log: &LogId, seq: u64, named: &mut Vec<u8>) -> Closing<(), S> {
+        if let Some(entry) = self.store.entry(log, seq).map_err(LogsError::Store)? {
+            let (id, bytes) = (entry.id, entry.bytes);
+            Named { seq, id, bytes }.write(named);
+        }
+        Ok(())
     }
 
     fn respond(
@@ -176,6 +204,13 @@ impl<S: LogStore, R: Rules> Logs<S, R> {
                 }
                 let envelope = envelope.as_slice();
                 Frame::Push { log, seq, envelope }.to_bytes()
+            }
+            Owed::Named(log, items) => {
+                if self.rules.access(&log, &to) == Access::None {
+                    return Ok(None);
+                }
+                let items = items.as_slice();
+                Frame::Named { log, items }.to_bytes()
             }
             Owed::Send(log, id) => {
                 let Some(seq) = self.find(&log, &id)? else {

@@ -52,6 +52,13 @@ impl Stage {
         range.next().map(|(_, entry)| entry)
     }
 
+    /// The first staged entry of an author.
+    pub(super) fn first_of(&self, log: &LogId, author: &Did) -> Option<&Entry> {
+        let mut range = self.entries.range((*log, 0)..=(*log, u64::MAX));
+        let found = range.find(|(_, entry)| entry.author == *author);
+        found.map(|(_, entry)| entry)
+    }
+
     pub(super) fn append(&mut self, log: LogId, entry: Entry, envelope: Vec<u8>) {
         self.bytes += envelope.len();
         self.ids.insert((log, entry.id), entry.seq);

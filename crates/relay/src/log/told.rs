@@ -64,6 +64,30 @@ pub enum Event {
         /// How, and what it moved.
         report: Report,
     },
+    /// A plan of a reconciliation has ended.
+    Planned {
+        /// The log.
+        log: LogId,
+        /// With whom.
+        with: Did,
+        /// What the reconciliation would move.
+        planned: Planned,
+    },
+}
+
+/// What a reconciliation would move, found by going through its rounds with names in place of envelopes.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Planned {
+    /// Envelopes that would come.
+    pub receive: u64,
+    /// Their bytes.
+    pub receive_bytes: u64,
+    /// Envelopes that would go, those that wait for a number among them.
+    pub send: u64,
+    /// Their bytes.
+    pub send_bytes: u64,
+    /// How the rounds ended, and what they took.
+    pub report: Report,
 }
 
 /// What the logs did since they were opened.
@@ -79,6 +103,10 @@ pub struct Counters {
     pub refused: u64,
     /// Envelopes let go of.
     pub let_go: u64,
+    /// Those of them that made room for others in a full log.
+    pub made_room: u64,
+    /// Those of these that made room for their own author, which had its share.
+    pub own_room: u64,
     /// RECON messages answered.
     pub answered: u64,
     /// RECON messages refused.
@@ -132,6 +160,8 @@ impl<E> Coded for LogsError<E> {
 pub(super) enum Owed {
     Ack(LogId, EnvelopeId, u64),
     Push(LogId, u64),
+    /// Envelopes that are named and not pushed, as they stand in the frame.
+    Named(LogId, Vec<u8>),
     Send(LogId, EnvelopeId),
     /// An envelope of the outbox.
     Post(LogId, EnvelopeId),

@@ -2,7 +2,7 @@
 
 use crate::support::*;
 use overlane_core::Coded;
-use overlane_relay::log::{Event, Frame, Full, LogStore, Logs, LogsError, Retention};
+use overlane_relay::log::{Event, Frame, Full, LogStore, Logs, LogsError, Mutant, Retention};
 
 #[test]
 fn law_an_acknowledgement_waits_for_its_transaction_and_one_flush_acknowledges_all() {
@@ -148,15 +148,80 @@ fn law_a_full_log_lets_go_of_its_oldest_and_no_author_has_more_than_its_share_of
     let of = |author: u8| held.iter().filter(|it| it.author == did(author)).count();
     assert_eq!(held.len(), 8);
     assert!(of(2) >= 4, "{held:?}");
-    // The second has its share, and the oldest is not its own: it waits.
-    if held[0].author == did(1) {
-        send(&mut host, 2, &envelope(2, 99));
-        host.flush(NOW_MS).unwrap();
-        assert_eq!(words(&owed(&mut host)), ["log/share_full"]);
-    }
+    // The second has its share, and the oldest of all is not its own: it comes in for its own oldest.
+    assert_eq!(held[0].author, did(1));
+    send(&mut host, 2, &envelope(2, 99));
+    host.flush(NOW_MS).unwrap();
+    assert_eq!(words(&owed(&mut host)), ["ack 17"]);
+    let after = host.store().entries(&LOG, 0, 99).unwrap();
+    let mut gone = held.iter().filter(|it| !after.contains(it));
+    let first = held.iter().find(|it| it.author == did(2));
+    assert_eq!((gone.next(), gone.next()), (first, None));
     let let_go = events(&mut host).into_iter();
     let let_go = let_go.filter(|it| matches!(it, Event::LetGo { expired: false, .. }));
     assert!(let_go.count() >= 2);
+}
+
+/// One member floods a log in which the others have little; how much each has then.
+fn flooded(mutant: Option<Mutant>, bytes: bool) -> [usize; 3] {
+    let mut rules = retained(90, Full::Oldest);
+    if bytes {
+        // 28 bytes each: the bytes are used up, and not the entries.
+        rules.retention.bytes = 90 * 28;
+        rules.retention.entries = 1_000;
+    }
+    let mut host = node(rules);
+    if let Some(mutant) = mutant {
+        host.break_rule(mutant);
+    }
+    let mut number = 0;
+    let mut posts = |host: &mut Node, author: u8, count: u64| {
+        for _ in 0..count {
+            number += 1;
+            send(host, author, &envelope(author, number));
+            host.flush(NOW_MS).unwrap();
+            owed(host);
+        }
+    };
+    posts(&mut host, 2, 10);
+    posts(&mut host, 3, 25);
+    posts(&mut host, 1, 300);
+    posts(&mut host, 2, 15);
+    // Its first is far behind those of the others, and still found after a restart.
+    let rules = host.rules().clone();
+    let mut host = Logs::open(host.into_store().reopened(), rules).unwrap();
+    if let Some(mutant) = mutant {
+        host.break_rule(mutant);
+    }
+    posts(&mut host, 1, 50);
+    let held = host.store().entries(&LOG, 0, 999).unwrap();
+    assert_eq!(held.len(), 90);
+    [1, 2, 3].map(|author| held.iter().filter(|it| it.author == did(author)).count())
+}
+
+#[test]
+fn law_group_one_members_flood_takes_no_room_of_others() {
+    for bytes in [false, true] {
+        assert_eq!(flooded(None, bytes), [40, 25, 25]);
+        let [_, two, three] = flooded(Some(Mutant::OldestOfAnyone), bytes);
+        assert!(two < 25 || three < 25, "the mutant is not found");
+    }
+}
+
+/// What each makes room for is counted, and who has its share lets go of its own.
+#[test]
+fn law_group_a_member_that_has_its_share_makes_room_for_itself() {
+    let mut host = node(retained(8, Full::Oldest));
+    for number in 0..8 {
+        send(&mut host, 1, &envelope(1, number));
+    }
+    for number in 0..6 {
+        send(&mut host, 2, &envelope(2, number));
+        host.flush(NOW_MS).unwrap();
+    }
+    let counters = host.counters();
+    assert_eq!((counters.made_room, counters.own_room), (6, 2));
+    assert_eq!((counters.let_go, counters.refused), (6, 0));
 }
 
 #[test]

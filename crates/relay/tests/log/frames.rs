@@ -36,6 +36,22 @@ fn golden_log_frames() {
             },
         ),
         (
+            "03",
+            Frame::Recon {
+                log,
+                space: Space::Numbered,
+                turn: Turn::Plan,
+                payload: b"x",
+            },
+        ),
+        (
+            "05",
+            Frame::Named {
+                log,
+                items: &[7; 88],
+            },
+        ),
+        (
             "04",
             Frame::Refuse {
                 log,

@@ -139,6 +139,7 @@ pub(crate) fn words(frames: &[Transmit]) -> Vec<String> {
         Frame::Push { seq, .. } => format!("push {seq}"),
         Frame::Recon { .. } => "recon".to_owned(),
         Frame::Refuse { code, .. } => code.to_owned(),
+        Frame::Named { .. } => "named".to_owned(),
     };
     frames.iter().map(word).collect()
 }

@@ -334,3 +334,45 @@ fn group_log_what_is_refused_for_a_reason_that_passes_is_sent_again() {
     assert_eq!(mesh.at(1).waiting(&LOG).unwrap(), 0);
     assert!(ids.is_subset(&mesh.ids(9)) && ids.is_subset(&mesh.ids(1)));
 }
+
+/// A plan names no more than its bound, and what is named unasked is refused.
+#[test]
+fn law_group_log_a_plan_names_no_more_than_its_bound() {
+    use overlane_relay::log::bounds::PLAN_ITEMS_MAX;
+    for (posts, ends) in [
+        (PLAN_ITEMS_MAX - 1, End::Settled),
+        (PLAN_ITEMS_MAX + 3_000, End::GaveUp(Bound::Link)),
+    ] {
+        let mut mesh = behind(posts, |_| false);
+        mesh.at(1).start_plan(LOG, did(9), NOW_MS).unwrap();
+        assert!(
+            mesh.at(1).start_plan(LOG, did(9), NOW_MS).is_err(),
+            "one at a time"
+        );
+        mesh.settle();
+        let planned = events(mesh.at(1)).into_iter().find_map(|it| match it {
+            Event::Planned { planned, .. } => Some(planned),
+            _ => None,
+        });
+        let planned = planned.unwrap();
+        assert_eq!(planned.report.end, Some(ends));
+        assert_eq!(planned.receive, posts.min(PLAN_ITEMS_MAX));
+        assert_eq!(planned.receive_bytes, 28 * planned.receive);
+        assert!(mesh.ids(1).is_empty());
+        assert_eq!(mesh.at(9).counters().pushed, 0);
+    }
+    let mut mesh = behind(1, |_| false);
+    let named = Frame::Named {
+        log: LOG,
+        items: &[7; 44],
+    };
+    mesh.at(1)
+        .handle_frame(peer(9), &named.to_bytes(), NOW_MS)
+        .unwrap();
+    assert_eq!(mesh.at(1).counters().unexpected, 1);
+    for items in [vec![0; 43], vec![0; 44 * 1_025]] {
+        let log = LOG;
+        let frame = Frame::Named { log, items: &items }.to_bytes();
+        assert!(Frame::from_bytes(&frame).is_err());
+    }
+}

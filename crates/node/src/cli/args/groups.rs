@@ -93,7 +93,9 @@ pub(in crate::cli) enum Groups {
         #[arg(long, value_name = "DID")]
         host: Option<String>,
     },
-    /// Say what a sync would cost, before it is done
+    /// Say what a sync would fetch and send, and what it would take, without moving a post
+    ///
+    /// The two compare as in a sync, with names in place of posts: 44 bytes for each that would come.
     #[command(after_help = "Example: overlane group plan team")]
     Plan {
         /// The group, by its name here or on the network
@@ -103,10 +105,16 @@ pub(in crate::cli) enum Groups {
         host: Option<String>,
     },
     /// Be part of a group no more, and delete what is here of it
+    ///
+    /// Where that loses something for good (a group of this node's own, or posts that no host has yet) it says what, and asks;
+    /// without a terminal it does nothing without --yes, and the exit code is 1.
     #[command(after_help = "Example: overlane group leave team")]
     Leave {
         /// The group, by its name here or on the network
         group: String,
+        /// Do it, whatever is lost
+        #[arg(long)]
+        yes: bool,
     },
 }
 

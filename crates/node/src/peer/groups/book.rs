@@ -55,6 +55,10 @@ pub(super) struct Course {
     /// When the last one settled, by the wall clock.
     pub(super) settled_ms: Option<u64>,
     pub(super) wants: Vec<Want>,
+    /// Posts that it said it holds, and their bytes.
+    pub(super) there: (u64, u64),
+    /// It was not due before then, by the steady clock, when it was asked for a plan.
+    pub(super) resumes_ms: Option<u64>,
     /// How far it was asked for rosters of epochs that are over.
     pub(super) asking: Asking,
 }
@@ -68,6 +72,8 @@ pub(super) enum Stage {
     Greeting(u64),
     /// It answered; others reconcile first.
     Ready,
+    /// It is found out what reconciling would move.
+    Planning,
     Syncing,
 }
 
@@ -170,6 +176,7 @@ impl Stage {
             Self::Idle => "idle",
             Self::Greeting(_) => "asking",
             Self::Ready => "waiting",
+            Self::Planning => "planning",
             Self::Syncing => "reconciling",
         }
     }

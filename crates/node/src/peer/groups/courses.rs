@@ -2,16 +2,15 @@
 
 use overlane_core::Did;
 use overlane_core::group::GroupId;
-use overlane_recon::{Bound, Differences, End, Report, plan};
-use overlane_relay::log::bounds::RECON_MAX_BYTES;
+use overlane_recon::{Bound, End, Report};
 use overlane_relay::log::{LogId, LogStore, LogsError, Numbering, is_numbered_anew};
 
 use super::book::{Course, Stage, Want};
 use super::rows::{COMPLETE_ROWS, key};
 use super::wire::Said;
 use super::{
-    AskId, EVERY_MS, Effect, GREETING_MS, GroupEvent, Groups, GroupsError, PAUSE_MS, PlanView,
-    Reply, SYNCS_MAX,
+    AskId, EVERY_MS, Effect, GREETING_MS, GroupEvent, Groups, GroupsError, PAUSE_MS, Reply,
+    SYNCS_MAX,
 };
 use crate::peer::Now;
 
@@ -23,7 +22,16 @@ impl<S: LogStore> Groups<S> {
     pub(super) fn want(&mut self, log: LogId, host: Did, want: Want, now: Now) {
         if let Some(group) = self.groups.get_mut(&log) {
             // Another host than is asked by itself is asked for this alone.
-            let course = group.courses.entry(host).or_default();
+            let course = group.courses.entry(host).or_insert_with(|| Course {
+                due_ms: u64::MAX,
+                ..Course::default()
+            });
+            let rests = course.stage == Stage::Idle && course.due_ms > now.steady_ms;
+            course.resumes_ms = match want {
+                Want::Plan(_) if rests => Some(course.due_ms),
+                Want::Plan(_) => course.resumes_ms,
+                Want::Sync(_) => None,
+            };
             course.wants.push(want);
             course.due_ms = now.steady_ms;
             course.again = course.stage != Stage::Idle;
@@ -66,7 +74,7 @@ impl<S: LogStore> Groups<S> {
             Stage::Idle => Some(course.due_ms),
             Stage::Greeting(since_ms) => Some(since_ms.saturating_add(GREETING_MS)),
             // Its turn comes when another has ended.
-            Stage::Ready | Stage::Syncing => None,
+            Stage::Ready | Stage::Planning | Stage::Syncing => None,
         });
         due.min()
     }
@@ -91,14 +99,23 @@ impl<S: LogStore> Groups<S> {
     }
 
     fn begin(&mut self, log: LogId, host: Did, now: Now) -> bool {
-        match self.logs.start_sync(log, host, now.wall_ms) {
+        let course = self.course(&log, &host);
+        let plans = course.is_some_and(|it| it.plans());
+        let started = match plans {
+            true => self.logs.start_plan(log, host, now.wall_ms),
+            false => self.logs.start_sync(log, host, now.wall_ms),
+        };
+        match started {
             Ok(()) => {
                 let own = self.did;
                 if self.groups.get(&log).is_some_and(|it| !it.is_host(&own)) {
                     self.logs.send_only(log, host, own);
                 }
                 if let Some(course) = self.course(&log, &host) {
-                    course.stage = Stage::Syncing;
+                    course.stage = match plans {
+                        true => Stage::Planning,
+                        false => Stage::Syncing,
+                    };
                 }
                 true
             }
@@ -135,57 +152,19 @@ impl<S: LogStore> Groups<S> {
             self.say(from, &Said::Roster(&roster));
         }
         self.ask_for_earlier(log, from, now);
-        self.answer_plans(log, from, there);
         self.answered(log, from, now);
-        let goes_on = own > 0 && self.reconciles(&log, &from);
+        let reconciles = self.reconciles(&log, &from);
         let pause_ms = EVERY_MS.saturating_add(self.jitter_ms());
         let Some(course) = self.course(&log, &from) else {
             return;
         };
-        if goes_on {
+        course.there = there;
+        if own > 0 && (reconciles || course.plans()) {
             course.stage = Stage::Ready;
         } else {
             course.rests(now, pause_ms);
             course.failures = 0;
             course.error = None;
-        }
-    }
-
-    /// A host said how much it holds: what reconciling with it would cost.
-    fn answer_plans(&mut self, log: LogId, with: Did, (there, there_bytes): (u64, u64)) {
-        let size = self.logs.size(&log);
-        let waiting = self.logs.waiting(&log);
-        let numbering = self.logs.numbering(&log);
-        let (Ok((here, bytes)), Ok(waiting), Ok(numbering)) =
-            (self.check(size), self.check(waiting), self.check(numbering))
-        else {
-            return;
-        };
-        let Some(course) = self.course(&log, &with) else {
-            return;
-        };
-        let plans = course
-            .wants
-            .extract_if(.., |want| matches!(want, Want::Plan(_)));
-        let plans: Vec<_> = plans.collect();
-        let receive = there.saturating_sub(here);
-        let surplus = here.saturating_sub(there);
-        let (send, differences) = match numbering {
-            Numbering::Of(_) => (waiting as u64, Differences::Run(receive)),
-            Numbering::Own => (surplus, Differences::Spread(receive.max(surplus))),
-        };
-        let limits = overlane_recon::Limits::default().message_bytes(RECON_MAX_BYTES);
-        for want in plans {
-            let planned = PlanView {
-                with,
-                here,
-                there,
-                receive,
-                send,
-                post_bytes: there_bytes.saturating_sub(bytes),
-                cost: plan(here.max(there), differences, &limits),
-            };
-            self.answer_want(want, Ok(Reply::Planned(planned)));
         }
     }
 
@@ -201,6 +180,7 @@ impl<S: LogStore> Groups<S> {
         let pause_ms = PAUSE_ITEMS.saturating_add(items / PAUSE_ITEMS);
         let due_ms = course.ended_ms.saturating_add(pause_ms).max(now.steady_ms);
         course.again = course.stage != Stage::Idle;
+        course.resumes_ms = None;
         course.due_ms = course.due_ms.min(due_ms);
     }
 
@@ -288,7 +268,8 @@ impl<S: LogStore> Groups<S> {
         self.logs.handle_disconnected(&node);
         let greeting = |it: &super::book::Group| {
             let course = it.courses.get(&node);
-            course.is_some_and(|it| !matches!(it.stage, Stage::Idle | Stage::Syncing))
+            let driven = |it: Stage| matches!(it, Stage::Idle | Stage::Planning | Stage::Syncing);
+            course.is_some_and(|it| !driven(it.stage))
         };
         let groups = self.groups.iter().filter(|(_, group)| greeting(group));
         let logs: Vec<_> = groups.map(|(log, _)| *log).collect();
@@ -314,7 +295,7 @@ impl<S: LogStore> Groups<S> {
     }
 
     /// What was tried with a host came to nothing: it is tried again after a pause.
-    fn failed(&mut self, log: LogId, host: Did, code: &str, now: Now) {
+    pub(super) fn failed(&mut self, log: LogId, host: Did, code: &str, now: Now) {
         let jitter_ms = self.jitter_ms();
         let Some(course) = self.course(&log, &host) else {
             return;
@@ -393,6 +374,7 @@ impl<S: LogStore> Groups<S> {
         for (host, course) in &mut group.courses {
             if home.is_none_or(|home| home == *host) && course.failures == 0 {
                 course.due_ms = course.due_ms.min(now.steady_ms);
+                course.resumes_ms = None;
                 course.again = course.stage != Stage::Idle;
             }
         }
@@ -411,7 +393,12 @@ impl<S: LogStore> Groups<S> {
 }
 
 impl Course {
-    fn rests(&mut self, now: Now, pause_ms: u64) {
+    /// Whether a request for a plan waits for it.
+    fn plans(&self) -> bool {
+        self.wants.iter().any(|it| matches!(it, Want::Plan(_)))
+    }
+
+    pub(super) fn rests(&mut self, now: Now, pause_ms: u64) {
         self.stage = Stage::Idle;
         self.again = false;
         self.ended_ms = now.steady_ms;

@@ -4,7 +4,7 @@ use overlane_core::group::GroupId;
 use overlane_core::seal::SealingKey;
 use overlane_core::transaction::Data;
 use overlane_core::{Did, NetworkId};
-use overlane_recon::{Plan, Report};
+use overlane_recon::Report;
 use overlane_relay::log::EnvelopeId;
 
 use super::{GroupNumbers, GroupTicket, GroupsError};
@@ -159,14 +159,20 @@ pub struct PlanView {
     pub here: u64,
     /// Posts that the host says it holds.
     pub there: u64,
-    /// Posts that would come, at least.
+    /// Posts that would come.
     pub receive: u64,
-    /// Posts that would be sent, at least.
+    /// Their bytes.
+    pub receive_bytes: u64,
+    /// Posts that would be sent.
     pub send: u64,
-    /// Bytes of the posts that would come.
-    pub post_bytes: u64,
-    /// What finding them takes.
-    pub cost: Plan,
+    /// Their bytes.
+    pub send_bytes: u64,
+    /// Messages that compare, each with its answer.
+    pub rounds: u32,
+    /// Bytes of those, both directions.
+    pub bytes: u64,
+    /// Whether it would be just so, if nothing else is posted; else at least so.
+    pub exact: bool,
 }
 
 /// A group as this node knows it.
@@ -180,6 +186,8 @@ pub struct GroupView {
     pub name: String,
     /// Who owns it.
     pub owner: Did,
+    /// Whether this node does.
+    pub owned: bool,
     /// Revision of the roster in force; zero until one has come.
     pub revision: u64,
     /// The epoch that posts are sealed in.

@@ -42,6 +42,8 @@ impl<S: LogStore> Groups<S> {
 
     /// Frames of logs, from those who are on the log's roster.
     fn heard_frames(&mut self, from: Did, frames: &[FrameBytes<'_>], now: Now) {
+        // A group's log is shared by authors, and a member brings what it wrote alone: by which connection says
+        // no more. The shares of slots are for inboxes, which strangers write to.
         let peer = Peer {
             account: from,
             slot: 0,

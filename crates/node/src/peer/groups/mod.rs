@@ -30,6 +30,7 @@ mod homes;
 mod leaving;
 mod lines;
 mod open;
+mod plans;
 mod read;
 mod rosters;
 mod rows;
@@ -178,6 +179,7 @@ impl<S: LogStore> Groups<S> {
         for group in self.groups.values_mut() {
             if let Some(course) = group.courses.get_mut(&peer) {
                 course.failures = 0;
+                course.resumes_ms = None;
                 course.due_ms = now.steady_ms;
             }
         }
@@ -335,6 +337,7 @@ impl<S: LogStore> Groups<S> {
                 self.out.push_back(Effect::Event(refused));
             }
             Event::Synced { log, with, report } => self.synced(log, with, report, now),
+            Event::Planned { log, with, planned } => self.planned(log, with, &planned, now),
         }
     }
 

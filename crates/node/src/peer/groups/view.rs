@@ -111,6 +111,7 @@ impl<S: LogStore> Groups<S> {
             network: self.network,
             name: group.row.name.clone(),
             owner: group.row.owner,
+            owned: group.row.owner == self.did,
             revision: group.revision(),
             epoch: roster.map_or(0, |it| it.subject().epoch()),
             roster_ends_ms: roster.map_or(0, |it| it.life().last_ms()),
