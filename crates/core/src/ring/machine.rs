@@ -271,10 +271,11 @@ impl Ring {
             }
             RingMessage::Leave { successors, .. } => return self.left(from, &successors, now_ms),
             // Who carries messages knows whether that one was sent; who makes links answers offers; who
-            // seals knows keys.
+            // seals knows keys; who dials keeps addresses.
             RingMessage::Unreachable { .. }
             | RingMessage::Offer { .. }
-            | RingMessage::KeyOf { .. } => return Ok(()),
+            | RingMessage::KeyOf { .. }
+            | RingMessage::Listens { .. } => return Ok(()),
             answer => return self.answered(from, answer, now_ms),
         };
         self.reply(from, via, answer);

@@ -14,7 +14,7 @@
 mod book;
 mod chains;
 #[cfg(test)]
-mod fixture;
+pub(super) mod fixture;
 mod keeper;
 mod out;
 mod owner;

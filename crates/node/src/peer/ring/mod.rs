@@ -10,6 +10,7 @@
 mod asks;
 mod control;
 mod forward;
+mod listening;
 mod reports;
 mod slots;
 
@@ -30,6 +31,7 @@ pub use slots::{LINKS_DEFAULT_MAX, RING_RESERVE};
 
 use asks::Asks;
 use control::Controls;
+use listening::Listening;
 use reports::Reports;
 
 /// Peers whose links failed, remembered with the last code.
@@ -50,6 +52,7 @@ pub(super) struct RingPart {
     links_max: usize,
     pinned: BTreeSet<Did>,
     failures: BTreeMap<Did, &'static str>,
+    listening: Listening,
 }
 
 impl RingPart {
@@ -65,6 +68,7 @@ impl RingPart {
             links_max: LINKS_DEFAULT_MAX,
             pinned: BTreeSet::new(),
             failures: BTreeMap::new(),
+            listening: Listening::default(),
         }
     }
 
@@ -177,8 +181,12 @@ impl Peer {
             self.ring.linked_high_water = high_water;
             changed
         } else {
+            self.ring.listening.unlinked(peer);
             self.ring.linked.remove(&peer)
         };
+        if carries && changed {
+            self.tell_port(peer, now);
+        }
         let Some(ring) = self.ring.ring.as_mut().filter(|_| changed) else {
             return;
         };
