@@ -139,6 +139,21 @@ fn sim_on_a_ring_that_is_not_disturbed_every_message_arrives_over_its_hops() {
     assert_eq!(counts.starts, 24);
 }
 
+/// A burst of 240 messages by way of another node is more than waits there for one lane. The sender is told of those
+/// that go no further, and what it sends in their place arrives; without that, this seed breaks “delivery after healing”.
+#[test]
+fn sim_what_met_a_congested_way_is_told_to_its_sender_and_arrives_when_it_is_sent_again() {
+    let report = run(SimConfig {
+        faults: Faults::none(),
+        messages_per_minute: 120,
+        ..ring(16, 1, 7)
+    });
+    assert_kept(&report);
+    let counts = &report.counts;
+    assert!(counts.unreachable.contains_key("route/congested"));
+    assert!(counts.sent_in_place > 0, "{counts:?}");
+}
+
 /// How often some of these refusals came.
 fn came(report: &Report, codes: &[&str]) -> u64 {
     let counts = &report.counts;

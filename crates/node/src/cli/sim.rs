@@ -168,6 +168,7 @@ fn report_json(report: &Report) -> Value {
         "offered_again": counts.offered_again,
         "forwarded": counts.forwarded,
         "unreachable": counts.unreachable,
+        "sent_in_place": counts.sent_in_place,
         "offers_answered": counts.offers_answered,
         "offers_failed": counts.offers_failed,
         "cut": counts.cut,
@@ -284,7 +285,7 @@ fn report_lines(report: &Report, took_ms: u64, many: bool) -> String {
     if !many {
         text += &format!(
             "\n  {} signed, {} offered again, {} passed on, refused {:?}, sends refused {:?}, \
-             unreachable {:?}\n  {} links offered by the ring, {:?} of them failed; the ring was \
+             unreachable {:?}, {} sent in their place\n  {} links offered by the ring, {:?} of them failed; the ring was \
              looked at {} times; {} hostile acts, links cut for {:?}\n  {} starts, {} stops, {} kills, {} power cuts, {} failed stores, {} partitions, {} wrong clocks, {} \
              links up, {} down",
             counts.signed,
@@ -293,6 +294,7 @@ fn report_lines(report: &Report, took_ms: u64, many: bool) -> String {
             counts.refused,
             counts.sends_refused,
             counts.unreachable,
+            counts.sent_in_place,
             counts.offers_answered,
             counts.offers_failed,
             counts.rings_checked,

@@ -339,10 +339,12 @@ impl World<'_> {
     }
 
     fn attach(&mut self, at: EndId, node: usize, id: LinkId, peer: Did) {
+        let far = self.by_did.get(&peer).copied();
         let Some(running) = self.running(node) else {
             return;
         };
         running.links.insert(id, at);
+        running.far.extend(far.map(|far| (id, far)));
         let handle = SimHandle::new(at, &running.ended);
         if running.registry.attach(id, peer, handle).is_err() {
             // It gave way while the answer was on its way.

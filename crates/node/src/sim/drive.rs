@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use overlane_core::ring::WhyUnreachable;
 use overlane_core::transaction::{Payload, RelayFields};
 use overlane_core::{Class, Coded};
 
@@ -76,12 +77,11 @@ impl World<'_> {
             Effect::Close { link } => self.end_link(node, link),
             Effect::Cut { link, code } => {
                 *self.counts.cut.entry(code).or_default() += 1;
-                let end = self.running(node).and_then(|running| {
+                if let Some(running) = self.running(node) {
                     running.registry.cut(link, DownReason::Payload { code });
-                    running.links.get(&link).copied()
-                });
+                }
                 self.heed_registry(node);
-                self.blamed(node, end, code);
+                self.blamed(node, link, code);
             }
             // What a ring asks for is done; no simulated node holds references, so none asks for anything
             // of theirs.
@@ -225,7 +225,12 @@ impl World<'_> {
 
     fn sent(&mut self, node: usize, id: SendId, result: Result<Receipt, SendError>) {
         let asked = self.running(node).and_then(|it| it.asked.remove(&id));
-        let Some(Asked { again, to }) = asked else {
+        let Some(Asked {
+            again,
+            to,
+            congested,
+        }) = asked
+        else {
             let words = format!("node {node} answered a send twice");
             return self.broke("one result a send", words);
         };
@@ -247,6 +252,9 @@ impl World<'_> {
                     self.counts.offered_again += 1;
                 } else {
                     self.counts.signed += 1;
+                    if congested > 0 {
+                        self.congested.insert(signed.digest, congested);
+                    }
                     self.see(&Seen::Receipt(signed));
                     self.maybe_again(node, &receipt);
                 }
@@ -284,6 +292,12 @@ impl World<'_> {
                     self.unlinked(node, to);
                 }
             }
+            Told::Unreachable {
+                stream,
+                digest,
+                why: WhyUnreachable::Congested,
+                ..
+            } => self.congested(node, stream, digest),
             Told::Admitted { .. } | Told::Unreachable { .. } | Told::SendProgress { .. } => {}
             Told::Mail(event) => self.mail_told(node, event),
             Told::Refused {

@@ -419,8 +419,10 @@ impl World<'_> {
     // What is not to be held against those who are honest.
 
     /// A link was ended for what its peer sent.
-    pub(super) fn blamed(&mut self, node: usize, end: Option<EndId>, words: &str) {
-        let far = end.and_then(|(link, side)| Some(self.links.get(&link)?.node(1 - side)));
+    pub(super) fn blamed(&mut self, node: usize, link: LinkId, words: &str) {
+        // What came over it may be judged once it is gone.
+        let far = self.running(node);
+        let far = far.and_then(|it| it.far.get(&link).copied());
         if far.is_none_or(|far| !self.hostile.contains(&far)) {
             self.see(&Seen::PeerBlamed { node, words });
         }

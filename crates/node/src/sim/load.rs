@@ -2,7 +2,7 @@
 
 use overlane_core::transaction::{Data, Message, Namespace};
 use overlane_core::wire::cbor::to_vec;
-use overlane_core::{Class, Did, TxId};
+use overlane_core::{Class, Did, StreamKey, TransactionDigest, TxId};
 
 use super::check::Seen;
 use super::names::{Fault, Topology};
@@ -22,6 +22,12 @@ const RECENT_MAX: usize = 12;
 
 /// Nodes anywhere on the ring that each node sends to once everything is healed.
 const PROBES: usize = 4;
+
+/// Times that a message's way may be congested once everything is healed, the messages sent in its place with it.
+const CONGESTED_MAX: u8 = 3;
+
+/// From which node to which, its class, and how often the way was congested.
+pub(super) type SentAgain = (usize, usize, Class, u8);
 
 /// How long applications go on sending once everything is healed.
 const LOAD_AFTER_MS: u64 = 20_000;
@@ -123,6 +129,7 @@ impl World<'_> {
             Asked {
                 to: number,
                 again: false,
+                congested: 0,
             },
         );
         let mut tx_id = [0; 16];
@@ -133,6 +140,37 @@ impl World<'_> {
             .peer
             .send(id, Outgoing::new(to, data, TxId(tx_id)), now);
         self.dirty_nodes.insert(from);
+    }
+
+    /// The way of a message was congested, as its sender was told: once everything is healed it sends another in its
+    /// place some time later, up to a bound.
+    pub(super) fn congested(&mut self, node: usize, stream: StreamKey, digest: TransactionDigest) {
+        let before = self.congested.remove(&digest).unwrap_or_default();
+        let Some(&to) = self.by_did.get(&stream.destination) else {
+            return;
+        };
+        if before < CONGESTED_MAX && self.checks.congested(digest) {
+            self.sent_later += 1;
+            let wait_ms = self.between(1_000, 5_000);
+            let again = (node, to, stream.class, before + 1);
+            self.after(wait_ms, Event::SendAgain(again));
+        }
+    }
+
+    /// A node sends what it was told does not arrive.
+    pub(super) fn send_again(&mut self, (node, to, class, congested): SentAgain) {
+        self.sent_later = self.sent_later.saturating_sub(1);
+        let Some(to) = self.nodes.get(to).map(|it| it.did) else {
+            return;
+        };
+        self.counts.sent_in_place += 1;
+        self.send(node, to, class, 64);
+        if let Some(running) = self.running(node) {
+            let id = SendId(running.next_send);
+            if let Some(asked) = running.asked.get_mut(&id) {
+                asked.congested = congested;
+            }
+        }
     }
 
     /// A message is signed: it may be offered again some time later, by anyone.
@@ -197,7 +235,12 @@ impl World<'_> {
         };
         running.next_send += 1;
         let id = SendId(running.next_send);
-        running.asked.insert(id, Asked { to, again: true });
+        let asked = Asked {
+            to,
+            again: true,
+            congested: 0,
+        };
+        running.asked.insert(id, asked);
         running.peer.offer_again(id, signed, None, now);
         self.dirty_nodes.insert(carrier);
     }

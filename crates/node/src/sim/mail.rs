@@ -131,7 +131,14 @@ impl World<'_> {
         };
         running.next_send += 1;
         let id = SendId(running.next_send);
-        running.asked.insert(id, Asked { to, again: false });
+        running.asked.insert(
+            id,
+            Asked {
+                to,
+                again: false,
+                congested: 0,
+            },
+        );
         if let Some(room) = &mut running.mail {
             room.sending.insert(id, None);
         }

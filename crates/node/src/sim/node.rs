@@ -84,6 +84,8 @@ pub(super) struct Running {
     pub(super) guard: OfferGuard,
     /// Which end of which simulated link each of its links is.
     pub(super) links: BTreeMap<LinkId, EndId>,
+    /// Who is or was at the other end of each of its links of this life.
+    pub(super) far: BTreeMap<LinkId, usize>,
     pub(super) jobs: BTreeMap<VerifyTicket, VerifyJob>,
     /// Batches on their way to the store: one, unless a mutant releases early.
     pub(super) writing: VecDeque<Batch>,
@@ -114,6 +116,8 @@ pub(super) struct Running {
 pub(super) struct Asked {
     pub(super) to: usize,
     pub(super) again: bool,
+    /// How often the way was congested for what it is sent in place of.
+    pub(super) congested: u8,
 }
 
 /// One end of a simulated link.
@@ -202,6 +206,7 @@ impl SimNode {
             registry: Registry::new(PEERS_DEFAULT_MAX, HANDSHAKES_DEFAULT_MAX),
             guard: OfferGuard::new(),
             links: BTreeMap::new(),
+            far: BTreeMap::new(),
             jobs: BTreeMap::new(),
             writing: VecDeque::new(),
             waiting: Default::default(),

@@ -48,6 +48,8 @@ pub struct Counts {
     pub forwarded: u64,
     /// Messages whose origin was told that they do not arrive, by code.
     pub unreachable: BTreeMap<&'static str, u64>,
+    /// Messages that were sent in place of such as met a congested way, once everything was healed.
+    pub sent_in_place: u64,
     /// Offers of links that the ring brought, and that were answered.
     pub offers_answered: u64,
     /// The same, refused or without an answer, by code.

@@ -290,7 +290,8 @@ impl World<'_> {
                 self.note_settled();
                 self.read_groups();
                 let (owed, lack) = (self.mail_owed(), self.groups_lack());
-                let delivered = self.checks.undelivered() == 0 && owed == 0 && lack.is_none();
+                let undelivered = self.checks.undelivered() + self.sent_later;
+                let delivered = undelivered == 0 && owed == 0 && lack.is_none();
                 let within_ms = match (owed, &lack) {
                     (0, None) => DELIVER_WITHIN_MS,
                     _ => KEEPERS_WITHIN_MS,

@@ -21,6 +21,7 @@ use super::courier::Carried;
 use super::groups::SimGroup;
 use super::holders::Seized;
 use super::link::SimLink;
+use super::load::SentAgain;
 use super::names::{Broken, Topology};
 use super::net::Net;
 use super::node::{EndId, Running, SimNode};
@@ -97,6 +98,8 @@ pub(super) enum Event {
     Keeper(Life),
     /// A keeper of groups is due.
     KeeperDue(Life),
+    /// A node sends what it was told does not arrive.
+    SendAgain(SentAgain),
     /// Signed bytes are offered again, by this node.
     Again(usize, Bytes),
     /// The weather changes.
@@ -166,6 +169,10 @@ pub(super) struct World<'t> {
     pub(super) named: BTreeMap<(StreamKey, u64), TransactionDigest>,
     /// Delegations that nodes signed under.
     pub(super) shown: BTreeMap<DelegationDigest, Arc<Verified<Delegation>>>,
+    /// Messages that were sent in place of such as met a congested way, and how many did one after the other.
+    pub(super) congested: BTreeMap<TransactionDigest, u8>,
+    /// Such that are still to be sent.
+    pub(super) sent_later: usize,
     pub(super) dirty_nodes: BTreeSet<usize>,
     pub(super) dirty_ends: BTreeSet<EndId>,
     /// What a mutant holds back of a channel, and for how many messages more.
@@ -208,6 +215,8 @@ impl<'t> World<'t> {
             healed_after_ms: None,
             named: BTreeMap::new(),
             shown: BTreeMap::new(),
+            congested: BTreeMap::new(),
+            sent_later: 0,
             dirty_nodes: BTreeSet::new(),
             dirty_ends: BTreeSet::new(),
             held_back: BTreeMap::new(),
@@ -279,6 +288,7 @@ impl<'t> World<'t> {
             Event::Group(number) => self.group_step(number),
             Event::Keeper(life) => self.keeper_works(life),
             Event::KeeperDue(life) => self.keeper_due(life),
+            Event::SendAgain(again) => self.send_again(again),
             Event::Again(carrier, signed) => self.again(carrier, &signed),
             Event::Weather(weather) => self.weather(weather),
             Event::Look => self.look(),
@@ -410,3 +420,33 @@ impl<'t> World<'t> {
 
 /// How often the bounds are looked at.
 pub(super) const LOOK_MS: u64 = 5_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_hostile_node_sent_over_a_link_that_is_gone_is_not_held_against_an_honest_one() {
+        let config = SimConfig {
+            nodes: 3,
+            mails_per_minute: 0,
+            groups: 0,
+            ..SimConfig::default()
+        };
+        let mut world = World::new(config, Trace::new(None));
+        world.hostile.insert(1);
+        while world.nodes.first().is_some_and(|it| it.running.is_none()) {
+            world.start(0);
+        }
+        let (of_hostile, of_honest) = (LinkId(7), LinkId(8));
+        let far = &mut world.running(0).unwrap().far;
+        far.extend([(of_hostile, 1), (of_honest, 2)]);
+        world.blamed(0, of_hostile, "payload/wrong_next_hop");
+        assert_eq!(world.checks.violations, 0);
+        // Of an honest node, and of one that nobody knows.
+        for (link, violations) in [(of_honest, 1), (LinkId(9), 2)] {
+            world.blamed(0, link, "payload/wrong_next_hop");
+            assert_eq!(world.checks.violations, violations);
+        }
+    }
+}

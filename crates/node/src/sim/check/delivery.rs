@@ -1,5 +1,6 @@
 //! Law **delivery after healing**: once nothing goes wrong any more, what a node answered its
-//! application to be signed and in a lane is handed to the application it is for.
+//! application to be signed and in a lane is handed to the application it is for; or its sender is told that the
+//! way was congested, and sends it again.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,6 +19,11 @@ pub(super) struct Delivery {
 impl Delivery {
     pub(super) fn healed(&mut self, at_ms: u64) {
         self.healed_ms.get_or_insert(at_ms);
+    }
+
+    /// The sender of this message was told that it does not arrive, for a reason that passes; whether it was due.
+    pub(super) fn told(&mut self, digest: TransactionDigest) -> bool {
+        self.due.remove(&digest).is_some()
     }
 
     pub(super) fn undelivered(&self) -> usize {

@@ -166,6 +166,11 @@ impl Checks {
         self.delivery.healed(at_ms);
     }
 
+    /// A sender was told that the way of this message was congested; whether it was due to arrive.
+    pub(super) fn congested(&mut self, digest: TransactionDigest) -> bool {
+        self.delivery.told(digest)
+    }
+
     /// Messages signed after the healing that were not dispatched.
     pub(super) fn undelivered(&self) -> usize {
         self.delivery.undelivered()
