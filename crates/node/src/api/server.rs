@@ -48,6 +48,9 @@ const UPLOAD_MAX_BYTES: usize = MESSAGE_MAX_BYTES + 4 * 1024;
 /// The longest that a receipt is waited for.
 const RECEIPT_WAIT_MAX_MS: u64 = 600_000;
 
+/// How long a request waits for a link at most: the longest that `send --wait` can name.
+const LINK_WAIT_MAX_MS: u64 = 65_535_000;
+
 /// How long answers under way may take once the API is told to stop.
 const STOP_WITHIN: Duration = Duration::from_secs(2);
 
@@ -332,13 +335,13 @@ impl Daemon {
         Ok(status.bounds.into_iter().map(BoundReport::from).collect())
     }
 
-    /// Waits until a link leads to `destination`, and at most `wait_ms`. What comes of it the
+    /// Waits until a link leads to `destination`, and at most `wait_ms`, [`LINK_WAIT_MAX_MS`] in any case. What comes of it the
     /// node says when it is asked to send.
     pub(super) async fn wait_for(&self, destination: Did, wait_ms: u64) {
         if destination == self.node.did() {
             return;
         }
-        let wait = Duration::from_millis(wait_ms);
+        let wait = Duration::from_millis(wait_ms.min(LINK_WAIT_MAX_MS));
         let mut stopping = self.stopping.clone();
         let linked = tokio::time::timeout(wait, self.node.reachable(destination));
         tokio::select! {

@@ -418,6 +418,24 @@ fn law_group_who_came_later_is_given_no_key_of_before() {
     assert!((1..20).contains(&(asks(&mut net) - asked)), "less and less");
 }
 
+/// A host that is made a member later follows what is posted from then on: what was sealed before holds nothing back.
+#[test]
+fn law_group_a_host_that_is_a_member_later_follows_what_is_posted_since() {
+    let mut net = Net::linked(3, 59);
+    let group = two_hosts(&mut net);
+    net.post(0, group, &["before"]);
+    let account = net.nodes[2].did;
+    net.asked(0, Ask::Remove { group, account }).unwrap();
+    net.run_for(2 * EVERY_MS);
+    net.invite(0, group, 1);
+    net.post(0, group, &["since"]);
+    net.run_until_all_hold(&[0, 1], group, 2);
+    net.run_for(4 * EVERY_MS);
+    let posts = net.read(1, group, true);
+    let opened: Vec<_> = posts.iter().map(|it| it.body.is_some()).collect();
+    assert_eq!(opened, [false, true]);
+}
+
 /// What nobody asked for, what is of another epoch, and what the owner did not sign: no key comes of it.
 #[test]
 fn law_group_rosters_of_epochs_that_are_over_count_only_where_they_were_asked_for() {

@@ -144,7 +144,8 @@ pub struct LinkReport {
     pub disturbed: bool,
     /// How long the last probe took, there and back.
     pub round_trip_ms: Option<u64>,
-    /// How far the peer's clock was ahead of this node's when the link came up; `None` if the peer dialled.
+    /// How far the peer's clock is ahead of this node's, in milliseconds, from what it showed when it answered this node's
+    /// offer; `None` if the peer dialled.
     #[serde(default)]
     pub clock_ahead_ms: Option<i64>,
     /// How many times its windows this node granted the peer, because it is far away.

@@ -184,7 +184,7 @@ fn links(status: &StatusReport, output: &Output) -> Step {
     );
     let step = Step::good("links", "count the links", found);
     if status.links.is_empty() {
-        let meaning = "nothing can be sent or received now";
+        let meaning = "nothing leaves or comes now; what can be held is held here";
         let next = format!("{0} peer add URL, or {0} join TICKET", output.overlane);
         return step.but(Finding::Warning, meaning, next);
     }

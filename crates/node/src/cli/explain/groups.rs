@@ -89,8 +89,9 @@ pub(super) const ENTRIES: &[Entry] = &[
     ),
     entry(
         "group/not_a_host",
-        "The node is no host of the group that this one reconciles with.",
-        "`{overlane} group list` shows the hosts, and which of them is followed",
+        "The node is no host of the group, by the roster that is here.",
+        "`{overlane} group list` shows the hosts, and which of them is followed; one that was just named may be in a roster that has \
+         not come yet: `{overlane} group sync` first",
     ),
     entry(
         "group/not_here",

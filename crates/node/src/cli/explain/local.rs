@@ -36,7 +36,7 @@ pub(super) const ENTRIES: &[Entry] = &[
     entry(
         "api/key_not_opened",
         "The process that runs cannot open the key in its home: its passphrase was typed, or the file is gone.",
-        "name the file in config.toml (key.passphrase_file or key.file), or start the node again",
+        "start the node again; with the file named in config.toml (key.passphrase_file or key.file) the next time needs no start",
     ),
     entry(
         "api/namespace_too_long",

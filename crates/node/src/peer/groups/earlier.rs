@@ -144,7 +144,10 @@ impl Group {
     pub(super) fn awaits_key(&self, own: &Did, epoch: u64) -> bool {
         let current = self.roster.as_ref().map(|it| it.subject().epoch());
         let over = current.is_some_and(|current| epoch < current);
-        over && epoch > self.floor && self.has(own) && !self.keys.contains_key(&epoch)
+        // A host that has the epoch's last roster has looked for its key there; without another host nobody is asked.
+        let asks = self.hosts().iter().any(|host| host != own)
+            && !(self.is_host(own) && self.earlier.is_sure(epoch));
+        asks && over && epoch > self.floor && self.has(own) && !self.keys.contains_key(&epoch)
     }
 }
 

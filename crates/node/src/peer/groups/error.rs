@@ -107,7 +107,7 @@ pub enum GroupsError {
     #[error("this node hosts the group alone: there is nobody to reconcile with")]
     Alone,
     /// It does not host the group.
-    #[error("{host} is no host of the group that this node reconciles with")]
+    #[error("{host} is no host of the group, by the roster that is here")]
     NotAHost {
         /// Who.
         host: Did,

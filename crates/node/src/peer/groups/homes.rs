@@ -134,6 +134,13 @@ impl<S: LogStore> Groups<S> {
         }
         self.number_here(log);
         self.set_courses(log, now);
+        // What the old numbers held back from who follows can be read now.
+        let next = self.logs.next_seq(&log);
+        if let Ok(to) = self.check(next) {
+            let group = GroupId(log.0);
+            self.held
+                .push(Effect::Event(GroupEvent::Complete { group, to }));
+        }
     }
 
     /// Numbers a log here from now on, and what waits for another's number too.
@@ -173,6 +180,8 @@ impl<S: LogStore> Groups<S> {
         if hosts || self.home(&log) != Some(with) {
             return;
         }
+        // What lies below was numbered by a host that was followed: it was posted, whatever this one says.
+        let taken = self.groups.get(&log).map_or(0, |it| it.complete_to);
         for refused in &report.refused_by_peer {
             if is_passing(&refused.why) {
                 continue;
@@ -181,7 +190,7 @@ impl<S: LogStore> Groups<S> {
             let Ok(entry) = self.check(entry) else {
                 return;
             };
-            if entry.is_none_or(|entry| entry.author != own) {
+            if entry.is_none_or(|entry| entry.author != own || entry.seq < taken) {
                 continue;
             }
             let removed = self.logs.remove(&log, &refused.id);

@@ -358,7 +358,9 @@ impl Peer {
             Ok(Said::Deposit(payload)) => {
                 let by = bringer(from, slot);
                 let deposit = Deposit { payload, by, lane };
-                return self.refuse_deposit(&deposit, InboxError::NoStore.code(), now);
+                let failed = self.mail.failure();
+                let code = failed.map_or(InboxError::NoStore.code(), |it| it.code());
+                return self.refuse_deposit(&deposit, code, now);
             }
             Ok(Said::Ask(digest)) => {
                 self.handle_ask(from, digest, now);
