@@ -273,11 +273,12 @@ fn cli_explain_tells_what_nodes_say_by_themselves_of_a_class_that_is_named() {
     let digest = story["digest"].as_str().expect("a digest");
     let steps_there = (0..2_000).find_map(|_| {
         let (told, code) = told(&pair.there, &[digest]);
-        (code == 0 && told["stories"] != Value::Array(Vec::new())).then(|| {
-            let steps = steps(&told);
-            steps.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>()
-        })
-        .filter(|steps| steps.len() >= 2)
+        (code == 0 && told["stories"] != Value::Array(Vec::new()))
+            .then(|| {
+                let steps = steps(&told);
+                steps.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>()
+            })
+            .filter(|steps| steps.len() >= 2)
     });
     let steps_there = steps_there.expect("it arrives");
     assert_eq!(steps_there[..2], ["came", "admitted"], "{steps_there:?}");
