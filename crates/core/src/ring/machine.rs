@@ -271,11 +271,10 @@ impl Ring {
             }
             RingMessage::Leave { successors, .. } => return self.left(from, &successors, now_ms),
             // Who carries messages knows whether that one was sent; who makes links answers offers; who
-            // seals knows keys; who dials keeps addresses.
+            // seals knows keys.
             RingMessage::Unreachable { .. }
             | RingMessage::Offer { .. }
-            | RingMessage::KeyOf { .. }
-            | RingMessage::Listens { .. } => return Ok(()),
+            | RingMessage::KeyOf { .. } => return Ok(()),
             answer => return self.answered(from, answer, now_ms),
         };
         self.reply(from, via, answer);

@@ -3,8 +3,6 @@
 //! A request carries a number of the asker's, and its answer the same number; an answer counts only if
 //! the node that was asked signed it and its request is open. Source: protocol decision 7.
 
-use std::num::NonZeroU16;
-
 use super::bounds::{
     ACCOUNT_TOLD_MAX_BYTES, CARD_TOLD_MAX_BYTES, DECLINE_CODE_MAX_BYTES, SUCCESSORS_KEPT,
 };
@@ -145,11 +143,6 @@ pub enum RingMessage {
         /// Its contact card, where the key says no sealing key.
         card: Option<Vec<u8>>,
     },
-    /// I take offers on this port of the address that you see me at.
-    Listens {
-        /// The port.
-        port: NonZeroU16,
-    },
 }
 
 /// Why a message does not reach its destination.
@@ -250,7 +243,6 @@ impl RingMessage {
             Self::Unreachable { .. } => "unreachable",
             Self::KeyOf { .. } => "key_of",
             Self::Key { .. } => "key",
-            Self::Listens { .. } => "listens",
         }
     }
 }
@@ -351,7 +343,6 @@ impl Encode for RingMessage {
                 told(w, card.as_deref());
                 w
             }
-            Self::Listens { port } => w.array(2).uint(17).uint(u64::from(port.get())),
         };
     }
 }
@@ -363,7 +354,7 @@ impl<'a> Decode<'a> for RingMessage {
         let tag = r.u8()?;
         let wanted = match tag {
             2 => 1,
-            0 | 7 | 17 => 2,
+            0 | 7 => 2,
             3 | 4 | 6 | 8 | 11..=13 | 15 => 3,
             1 | 5 | 9 | 10 | 14 | 16 => 4,
             _ => return Err(Reader::invalid(at, "kind of ring message")),
@@ -433,17 +424,11 @@ impl<'a> Decode<'a> for RingMessage {
                 id: r.value()?,
                 account: r.value()?,
             },
-            16 => Self::Key {
+            _ => Self::Key {
                 id: r.value()?,
                 account: read_told(r, ACCOUNT_TOLD_MAX_BYTES)?,
                 card: read_told(r, CARD_TOLD_MAX_BYTES)?,
             },
-            _ => {
-                let at = r.at();
-                let port = NonZeroU16::new(r.u16()?);
-                let port = port.ok_or_else(|| Reader::invalid(at, "port"))?;
-                Self::Listens { port }
-            }
         })
     }
 }
@@ -493,28 +478,4 @@ fn within(at: usize, found: usize, bound: usize) -> Result<(), CborError> {
     }
     let reason = CborReason::OverBound { bound, found };
     Err(CborError { at, reason })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn golden_a_port_has_one_form_and_is_none_of_zero() {
-        let port = NonZeroU16::new(7_420).unwrap();
-        let body = RingMessage::Listens { port }.to_body();
-        assert_eq!(body, b"OvRg\x82\x11\x19\x1c\xfc");
-        assert_eq!(
-            RingMessage::from_body(&body),
-            Ok(RingMessage::Listens { port })
-        );
-        for bad in [
-            &b"OvRg\x82\x11\x00"[..],
-            b"OvRg\x82\x11\x1a\x00\x01\x00\x00",
-            b"OvRg\x83\x11\x01\x01",
-            b"OvRg\x82\x12\x01",
-        ] {
-            assert!(RingMessage::from_body(bad).is_err(), "{bad:?}");
-        }
-    }
 }

@@ -7,7 +7,6 @@
 //! way between its session's opening and its telling.
 
 use std::collections::VecDeque;
-use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -70,8 +69,6 @@ pub(super) struct Link {
     disturbed: AtomicBool,
     /// The way it took, once it is up.
     path: OnceLock<LinkPath>,
-    /// The address of the peer's host, if that is known.
-    far_host: OnceLock<IpAddr>,
     wake: Notify,
     epoch: Instant,
 }
@@ -104,7 +101,6 @@ impl Link {
             fate: Mutex::new(None),
             disturbed: AtomicBool::new(false),
             path: OnceLock::new(),
-            far_host: OnceLock::new(),
             wake: Notify::new(),
             epoch,
         }
@@ -154,11 +150,6 @@ impl Link {
     /// The way it took, once it is up.
     pub(super) fn path(&self) -> Option<LinkPath> {
         self.path.get().copied()
-    }
-
-    /// The address of the peer's host, if that is known.
-    pub(super) fn far_host(&self) -> Option<IpAddr> {
-        self.far_host.get().copied()
     }
 
     pub(super) fn status(&self) -> SessionStatus {
@@ -488,12 +479,7 @@ impl Driver {
             Some(TransportEvent::Disturbed(disturbed)) => {
                 self.link.disturbed.store(disturbed, Ordering::Relaxed);
             }
-            Some(TransportEvent::Path(path)) => {
-                let _ = self.link.path.set(path);
-                if let Some(host) = self.transport.far_host() {
-                    let _ = self.link.far_host.set(host);
-                }
-            }
+            Some(TransportEvent::Path(path)) => drop(self.link.path.set(path)),
             Some(TransportEvent::Ended(ended)) => self.transport_over(ended.into()),
             None => self.transport_over(TransportError::Closed.into()),
         }

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::net::IpAddr;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use bytes::Bytes;
@@ -129,8 +128,6 @@ pub struct LinkStatus {
     pub leaving: bool,
     /// The way it took, once it is up.
     pub path: Option<LinkPath>,
-    /// The address of the peer's host, once it is up and no server stands between.
-    pub far_host: Option<IpAddr>,
     /// Whether nothing was heard of the peer for a while: what the link takes may be lost.
     pub disturbed: bool,
     /// How far the peer's clock is ahead of this node's, in milliseconds, from what it showed when it answered this node's
@@ -403,7 +400,6 @@ impl Links {
             byte_window: link.byte_window,
             leaving: stage == Stage::Leaving,
             path: link.path(),
-            far_host: link.far_host(),
             disturbed: link.is_disturbed(),
             clock_ahead_ms: link.witness.map(|it| {
                 let shown_ms = it.at_ms(now);

@@ -1,8 +1,6 @@
 //! The task that drives a peer: every event goes in here, every effect is done from here.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::net::SocketAddr;
-use std::num::NonZeroU16;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -11,7 +9,6 @@ use overlane_core::ring::{RingAnswer, RingError};
 use overlane_core::{Class, Did};
 use overlane_relay::refs::table::Local;
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
-use tokio::task::JoinHandle;
 use tokio::time::{Duration, Instant, MissedTickBehavior, interval, sleep_until};
 
 use super::clock::Clock;
@@ -21,7 +18,6 @@ use super::handoff::{BatchDone, stopped};
 use super::identity::Identity;
 use super::keeper::{KeeperThread, Word};
 use super::mailroom::{MailHands, MailRequest};
-use super::neighbours::{Neighbour, Neighbours};
 use super::references::{Hands, Request};
 use super::supervisor::LinksUp;
 use super::verify::{VERIFY_OUTSTANDING_MAX, Worked, Workers};
@@ -158,9 +154,6 @@ pub(crate) struct Driver {
     pub(crate) refs: Hands,
     pub(crate) keepers: BTreeMap<Keeper, KeeperThread>,
     pub(crate) mail: MailHands,
-    pub(crate) neighbours: Neighbours,
-    /// Ends once the last of them is kept.
-    pub(crate) keeping: Option<JoinHandle<()>>,
     pub(crate) replies: BTreeMap<SendId, Awaited>,
     /// Who watches how far a large message came.
     pub(crate) progress: BTreeMap<SendId, watch::Sender<Progress>>,
@@ -246,9 +239,6 @@ impl Driver {
         loop {
             self.do_effects();
             self.read_frames(VERIFY_OUTSTANDING_MAX);
-            if self.peer.listening_changed() {
-                self.note_neighbours();
-            }
             if let Some(closing) = &mut closing {
                 closing.go_on(self.peer.has_left(), &self.links);
             }
@@ -293,10 +283,7 @@ impl Driver {
                         self.read_frames(usize::MAX);
                     }
                 }
-                _ = rotation.tick() => {
-                    self.rotate_if_due();
-                    self.note_neighbours();
-                }
+                _ = rotation.tick() => self.rotate_if_due(),
                 () = sleep_until(deadline) => self.peer.handle_timeout(self.clock.now()),
             }
         }
@@ -526,24 +513,6 @@ impl Driver {
         Ok(())
     }
 
-    /// Where those that are linked take offers, for the next time that this node knows nobody.
-    fn note_neighbours(&self) {
-        let listening = self.peer.listening();
-        if listening.is_empty() {
-            return;
-        }
-        let links = self.links.status();
-        let host = |peer: Did| {
-            let mut links = links.iter().filter(|link| link.peer == peer);
-            links.find_map(|link| link.far_host)
-        };
-        let at = |(did, port): (Did, NonZeroU16)| {
-            let at = SocketAddr::new(host(did)?, port.get());
-            Some(Neighbour { did, at })
-        };
-        self.neighbours.note(listening.into_iter().filter_map(at));
-    }
-
     fn rotate_if_due(&mut self) {
         if self.identity.is_rotation_due(Clock::wall_ms()) {
             let rotated = self.identity.rotate();
@@ -740,10 +709,6 @@ impl Driver {
             keeper.close().await;
         }
         self.mail.close().await;
-        self.neighbours.close();
-        if let Some(keeping) = self.keeping {
-            let _ = keeping.await;
-        }
         self.messages.close();
         let mut replies = closing.map(|closing| closing.replies).unwrap_or_default();
         // Who asked for the end while it came is told of it as well; nobody can ask any more.

@@ -16,7 +16,6 @@ mod handoff;
 mod identity;
 mod keeper;
 mod mailroom;
-mod neighbours;
 mod redial;
 mod references;
 mod supervisor;
@@ -25,7 +24,6 @@ mod writer;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
-use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
@@ -57,9 +55,6 @@ pub(crate) use identity::is_rotation_due;
 #[cfg(feature = "sim")]
 pub(crate) use mailroom::GATHERED_MAX;
 pub(crate) use mailroom::{InboxStore, MailRequest};
-pub(crate) use neighbours::Keep;
-use neighbours::Neighbours;
-pub use neighbours::{NEIGHBOURS_MAX, Neighbour};
 #[cfg(feature = "sim")]
 pub(crate) use redial::Backoff;
 pub(crate) use references::{Given, Request};
@@ -194,10 +189,6 @@ pub(crate) async fn start(builder: NodeBuilder) -> Result<Node, NodeError> {
     peer.require_sealed(builder.require_sealed);
     peer.ask_policy(builder.policies.clone());
     peer.name_own_messages(identity.nonce());
-    let port = listener.as_ref().map(|(_, address)| address.port());
-    if let Some(port) = port.and_then(NonZeroU16::new) {
-        peer.listens(port);
-    }
     peer.join_ring(identity.nonce(), clock.now());
     for (record, bad) in peer.engine().unrestorable() {
         tracing::warn!(
@@ -232,9 +223,6 @@ pub(crate) async fn start(builder: NodeBuilder) -> Result<Node, NodeError> {
     let (events, _) = broadcast::channel(EVENTS_KEPT_MAX);
     let (up_out, up) = watch::channel(LinksUp::new());
     let supervisor = Supervisor::new(links.clone(), up.clone());
-    let (mut known, keep) = builder.neighbours.unwrap_or_default();
-    known.retain(|it| it.did != identity.did());
-    let (neighbours, keeping) = Neighbours::new(known, keep);
     let (dropped_out, dropped) = mpsc::unbounded_channel();
     let refs = Shared::new(dropped_out, commands.downgrade());
     let (keepers, groups) = groups.unzip();
@@ -255,8 +243,6 @@ pub(crate) async fn start(builder: NodeBuilder) -> Result<Node, NodeError> {
         next_ask: 0,
         refs: Hands::new(Arc::clone(&refs), committer),
         mail: MailHands::new(mail),
-        neighbours: neighbours.clone(),
-        keeping,
         replies: BTreeMap::new(),
         progress: BTreeMap::new(),
         outstanding: 0,
@@ -285,7 +271,6 @@ pub(crate) async fn start(builder: NodeBuilder) -> Result<Node, NodeError> {
     for peer in peers {
         supervisor.add(peer);
     }
-    supervisor.seek(neighbours);
     Ok(Node::new(Parts {
         identity,
         clock,

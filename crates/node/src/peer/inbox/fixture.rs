@@ -11,7 +11,7 @@ use zeroize::Zeroizing;
 
 use super::super::Peer;
 
-pub(in crate::peer) const NOW: Now = Now {
+pub(super) const NOW: Now = Now {
     wall_ms: 1_900_000_000_000,
     steady_ms: 1_000,
 };
@@ -36,7 +36,7 @@ pub(super) fn signer(seed: u8) -> Arc<Signer> {
     Arc::new(Signer::new(delegatee, delegation.verify(&AT).unwrap()).unwrap())
 }
 
-pub(in crate::peer) fn peer() -> Peer {
+pub(super) fn peer() -> Peer {
     let mut peer = Peer::new(signer(1), None, NOW);
     peer.open_inbox([3; 32], NOW);
     peer

@@ -14,7 +14,7 @@
 mod book;
 mod chains;
 #[cfg(test)]
-pub(super) mod fixture;
+mod fixture;
 mod keeper;
 mod out;
 mod owner;

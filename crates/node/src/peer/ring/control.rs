@@ -214,13 +214,6 @@ impl Peer {
             }
             return Ok(());
         }
-        if let RingMessage::Listens { port } = message {
-            // What goes by way of others says nothing of an address.
-            if from == carrier {
-                self.take_port(from, port);
-            }
-            return Ok(());
-        }
         let hops = HOP_BUDGET_MAX
             .saturating_sub(relay.hop_budget)
             .saturating_add(1);

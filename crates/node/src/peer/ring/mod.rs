@@ -10,7 +10,6 @@
 mod asks;
 mod control;
 mod forward;
-mod listening;
 mod reports;
 mod slots;
 
@@ -31,7 +30,6 @@ pub use slots::{LINKS_DEFAULT_MAX, RING_RESERVE};
 
 use asks::Asks;
 use control::Controls;
-use listening::Listening;
 use reports::Reports;
 
 /// Peers whose links failed, remembered with the last code.
@@ -52,7 +50,6 @@ pub(super) struct RingPart {
     links_max: usize,
     pinned: BTreeSet<Did>,
     failures: BTreeMap<Did, &'static str>,
-    listening: Listening,
 }
 
 impl RingPart {
@@ -68,7 +65,6 @@ impl RingPart {
             links_max: LINKS_DEFAULT_MAX,
             pinned: BTreeSet::new(),
             failures: BTreeMap::new(),
-            listening: Listening::default(),
         }
     }
 
@@ -181,12 +177,8 @@ impl Peer {
             self.ring.linked_high_water = high_water;
             changed
         } else {
-            self.ring.listening.unlinked(peer);
             self.ring.linked.remove(&peer)
         };
-        if carries && changed {
-            self.tell_port(peer, now);
-        }
         let Some(ring) = self.ring.ring.as_mut().filter(|_| changed) else {
             return;
         };
