@@ -164,7 +164,7 @@ async fn mail_200_letters_come_once_though_a_holder_is_killed_and_one_leaves_s25
         assert_eq!(holder.inbox().await.inboxes, Vec::new());
     }
     let more = cast.receiver.place.overlane(["inbox", "take", "--json"]);
-    assert_eq!((more.code, more.out.as_str()), (1, ""));
+    assert_eq!((more.code, more.out.as_str()), (1, "{}\n"));
     let status: StatusReport = cast.receiver.client().get("/v1/status").await.expect("one");
     let number = |name: &str| status.mail.get(name).copied();
     assert_eq!(number("taken"), Some(200));

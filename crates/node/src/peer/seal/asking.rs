@@ -49,8 +49,12 @@ impl Coded for NotToldOf {
 }
 
 impl Peer {
-    /// Asks for a destination's key, unless it is being asked for.
+    /// Asks for a destination's key, unless it is being asked for. Where nothing leads there, nobody is asked: what is
+    /// to be held needs a key that is known.
     pub(super) fn ask_key(&mut self, destination: Did, now: Now) -> Result<(), SendError> {
+        if self.way(destination, (None, None)).is_none() {
+            return Err(SendError::Unreachable { destination });
+        }
         if self.sealing.asking.asked.contains(&destination) {
             return Ok(());
         }
