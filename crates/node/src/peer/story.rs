@@ -217,6 +217,7 @@ impl Peer {
             carried,
             places: _,
         } = &self.stories;
+        // Without a class only what applications said is told.
         let asked = !matches!(of, StoryOf::Sequence(_, _, None));
         let shelves = [
             Some(own),

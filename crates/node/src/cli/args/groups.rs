@@ -89,7 +89,7 @@ pub(in crate::cli) enum Groups {
     Sync {
         /// The group, by its name here or on the network
         group: String,
-        /// Ask this host from now on, if it is not asked already; the node then numbers posts by itself
+        /// Ask this host from now on, until the node is started again, if it is not asked already; the node then numbers posts by itself
         #[arg(long, value_name = "DID")]
         host: Option<String>,
     },

@@ -5,8 +5,8 @@
 //! see before. Whoever was not in the group then is not on that roster, and is given nothing.
 //!
 //! A node asks from the newest epoch that it lacks downward, one at a time, until it has all or is told that there is
-//! no more for it. Law (while it was in): a member that comes back reads every post of the epochs it was in, as far
-//! back as its host keeps their rosters ([`EARLIER_MAX`], [`EARLIER_MAX_BYTES`]).
+//! no more for it. Law (while it was in): a member that comes back reads every post of the epochs it was in without a
+//! break up to now, as far back as its host keeps their rosters ([`EARLIER_MAX`], [`EARLIER_MAX_BYTES`]).
 
 use std::collections::BTreeMap;
 
