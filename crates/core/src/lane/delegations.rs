@@ -145,7 +145,7 @@ impl Shown {
 
     /// The frame with references in place of what the receiver knows; `None` if it stays as it is.
     pub(super) fn shorten(&mut self, frame: &[u8], leaves: &Leaves<'_>) -> Option<Vec<u8>> {
-        let [origin, hop] = named(frame).ok()?;
+        let [origin, hop] = named(frame)?;
         let edits = [origin, hop].map(|named| match named.by {
             NamedBy::Inline(bytes) => {
                 let digest = self.refer(bytes, leaves);
@@ -294,7 +294,7 @@ impl Held {
     }
 
     fn write_out_asking(&mut self, came: Came, asks: bool, now_ms: u64) -> Came {
-        let Ok([origin, hop]) = named(&came.frame) else {
+        let Some([origin, hop]) = named(&came.frame) else {
             return came;
         };
         let of_origin = self.take(&origin.by, asks, now_ms);
@@ -326,7 +326,7 @@ impl Held {
         now_ms: u64,
     ) -> Came {
         let frame = match named(&came.frame) {
-            Ok([origin, hop]) => {
+            Some([origin, hop]) => {
                 let first = origin.by == NamedBy::Digest(digest);
                 let also = hop.by == NamedBy::Digest(digest) && !first;
                 let here = [(origin.at, first), (hop.at, also)];
@@ -335,7 +335,7 @@ impl Held {
                     here.map(|(at, here)| here.then_some((at, shown))),
                 )
             }
-            Err(_) => None,
+            None => None,
         };
         match frame {
             // What else it misses was asked for, and is not shown with this.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::identity::{Delegation, DelegationDigest, Verified};
 use crate::wire::bounds::MARKER_BYTES;
-use crate::wire::cbor::{CborError, Reader, Writer};
+use crate::wire::cbor::{Reader, Writer};
 
 /// How a frame names a delegation, and where.
 #[derive(Debug, Clone)]
@@ -25,26 +25,24 @@ pub(crate) enum NamedBy<'a> {
     Digest(DelegationDigest),
 }
 
-/// The origin's and the hop's delegation in a payload frame. Nothing else of the frame is checked.
-///
-/// # Errors
-/// The frame has not the outline of a payload.
-pub(crate) fn named(frame: &[u8]) -> Result<[Named<'_>; 2], CborError> {
+/// The origin's and the hop's delegation in a payload frame; `None` if it has not the outline of a payload,
+/// whatever is wrong with it. Nothing else of the frame is checked.
+pub(crate) fn named(frame: &[u8]) -> Option<[Named<'_>; 2]> {
     let mut reader = Reader::new(frame.get(MARKER_BYTES..).unwrap_or_default());
-    reader.expect_array(3)?;
-    reader.expect_array(5)?;
+    reader.expect_array(3).ok()?;
+    reader.expect_array(5).ok()?;
     // Destination, tx_id, sequence, data.
     for _ in 0..4 {
-        reader.skip()?;
+        reader.skip().ok()?;
     }
-    reader.expect_array(4)?;
+    reader.expect_array(4).ok()?;
     let origin = reference(&mut reader)?;
     // The proof's life and signature, the relay fields.
     for _ in 0..4 {
-        reader.skip()?;
+        reader.skip().ok()?;
     }
-    reader.expect_array(4)?;
-    Ok([origin, reference(&mut reader)?])
+    reader.expect_array(4).ok()?;
+    Some([origin, reference(&mut reader)?])
 }
 
 /// A delegation that the receiver of a frame verified before.
@@ -56,7 +54,7 @@ pub(super) fn shortened(
     frame: &[u8],
     known: impl Fn(&[u8]) -> Known,
 ) -> Option<(Vec<u8>, [Known; 2])> {
-    let found = named(frame).ok()?.map(|named| match named.by {
+    let found = named(frame)?.map(|named| match named.by {
         NamedBy::Inline(bytes) => known(bytes).map(|known| (named.at, known)),
         NamedBy::Digest(_) => None,
     });
@@ -76,18 +74,18 @@ pub(super) fn shortened(
     Some((short, found.map(|found| found.map(|(_, known)| known))))
 }
 
-fn reference<'a>(reader: &mut Reader<'a>) -> Result<Named<'a>, CborError> {
+fn reference<'a>(reader: &mut Reader<'a>) -> Option<Named<'a>> {
     let start = reader.at();
-    reader.expect_array(2)?;
-    let by = match reader.u8()? {
+    reader.expect_array(2).ok()?;
+    let by = match reader.u8().ok()? {
         0 => {
             let start = reader.at();
-            reader.skip()?;
+            reader.skip().ok()?;
             NamedBy::Inline(reader.since(start))
         }
-        1 => NamedBy::Digest(reader.value()?),
-        _ => return Err(Reader::invalid(start, "delegation reference")),
+        1 => NamedBy::Digest(reader.value().ok()?),
+        _ => return None,
     };
     let at = MARKER_BYTES.saturating_add(start)..MARKER_BYTES.saturating_add(reader.at());
-    Ok(Named { at, by })
+    Some(Named { at, by })
 }

@@ -53,7 +53,9 @@ pub(super) enum Head {
     Text(usize),
     Array(usize),
     Map(usize),
-    Boolean(bool),
+    // No payload is smaller than a word: a head is read for each item, and is then passed on in words.
+    False,
+    True,
     Null,
     Float(f64),
 }
@@ -67,7 +69,7 @@ impl Head {
             Self::Text(_) => Kind::Text,
             Self::Array(_) => Kind::Array,
             Self::Map(_) => Kind::Map,
-            Self::Boolean(_) => Kind::Boolean,
+            Self::False | Self::True => Kind::Boolean,
             Self::Null => Kind::Null,
             Self::Float(_) => Kind::Float,
         }
@@ -166,6 +168,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// Another kind, or not in its one form.
+    #[inline]
     pub fn bytes(&mut self) -> Result<&'a [u8], CborError> {
         let at = self.at;
         match self.head()? {
@@ -203,6 +206,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// Another kind, not in its one form, longer than the input, or nested too deep.
+    #[inline]
     pub fn array(&mut self) -> Result<usize, CborError> {
         let at = self.at;
         match self.head()? {
@@ -215,6 +219,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// As [`Reader::array`], or another length.
+    #[inline]
     pub fn expect_array(&mut self, items: usize) -> Result<(), CborError> {
         let at = self.at;
         let found = self.array()?;
@@ -245,7 +250,8 @@ impl<'a> Reader<'a> {
     pub fn boolean(&mut self) -> Result<bool, CborError> {
         let at = self.at;
         match self.head()? {
-            Head::Boolean(value) => Ok(value),
+            Head::False => Ok(false),
+            Head::True => Ok(true),
             other => Err(unexpected(at, Kind::Boolean, other)),
         }
     }
@@ -297,6 +303,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Consumes the next head, counts it in its container, and opens the container it begins.
+    #[inline]
     pub(super) fn head(&mut self) -> Result<Head, CborError> {
         let (head, length) = self.head_here()?;
         let items = match head {
@@ -331,6 +338,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The head at the reader's place and its length in bytes, checked alone.
+    #[inline]
     fn head_here(&self) -> Result<(Head, usize), CborError> {
         let rest = self.rest();
         let (head, length) = match short_head(rest) {
@@ -353,6 +361,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Any head and its length in bytes, by the library.
+    #[cold]
     fn any_head(&self, rest: &[u8]) -> Result<(Head, usize), CborError> {
         let mut decoder = Decoder::from(rest);
         let header = decoder.pull().map_err(|error| {
@@ -378,8 +387,8 @@ impl<'a> Reader<'a> {
             Header::Text(Some(length)) => Head::Text(length),
             Header::Array(Some(items)) => Head::Array(items),
             Header::Map(Some(entries)) => Head::Map(entries),
-            Header::Simple(simple::FALSE) => Head::Boolean(false),
-            Header::Simple(simple::TRUE) => Head::Boolean(true),
+            Header::Simple(simple::FALSE) => Head::False,
+            Header::Simple(simple::TRUE) => Head::True,
             Header::Simple(simple::NULL) => Head::Null,
             Header::Float(value) => Head::Float(value),
             Header::Bytes(None) | Header::Text(None) | Header::Array(None) | Header::Map(None) => {
@@ -417,6 +426,7 @@ impl<'a> Reader<'a> {
 
 /// The head of an integer, a string or a container in its one form with an argument below 2^16, as nearly all
 /// are, and its length in bytes. What it gives `None` for is for the library to judge.
+#[inline]
 fn short_head(bytes: &[u8]) -> Option<(Head, usize)> {
     let initial = *bytes.first()?;
     let (argument, length) = match (initial & 0x1f, bytes) {

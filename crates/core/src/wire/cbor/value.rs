@@ -79,7 +79,8 @@ impl<'a> Decode<'a> for Value {
                     .collect::<Result<_, _>>()?,
             ),
             Head::Map(entries) => Self::Map(decode_entries(reader, entries)?),
-            Head::Boolean(value) => Self::Boolean(value),
+            Head::False => Self::Boolean(false),
+            Head::True => Self::Boolean(true),
             Head::Null => Self::Null,
             Head::Float(value) => Self::Float(value),
         })
