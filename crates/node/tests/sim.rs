@@ -146,7 +146,7 @@ fn sim_what_met_a_congested_way_is_told_to_its_sender_and_arrives_when_it_is_sen
     let report = run(SimConfig {
         faults: Faults::none(),
         messages_per_minute: 120,
-        ..ring(16, 1, 7)
+        ..ring(16, 1, 13)
     });
     assert_kept(&report);
     let counts = &report.counts;

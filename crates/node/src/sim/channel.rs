@@ -12,7 +12,6 @@ use super::net::Way;
 use super::node::EndId;
 use super::report::Phase;
 use super::world::{Event, World};
-use crate::runtime::VERIFY_OUTSTANDING_MAX;
 
 /// Messages that go by before a mutant lets one go that it held back.
 const HELD_FOR: u32 = 40;
@@ -31,8 +30,8 @@ impl World<'_> {
             };
             let steady_ms = self.now_at(node).steady_ms;
             self.transmit(at, steady_ms);
-            let jobs = self.running(node).map_or(0, |it| it.jobs.len());
-            if jobs >= VERIFY_OUTSTANDING_MAX {
+            if let Some(running) = self.running(node).filter(|it| it.reads_nothing()) {
+                running.is_full = true;
                 break;
             }
             let Some(event) = self.end(at).and_then(|end| end.session.poll_event()) else {
@@ -256,9 +255,9 @@ impl World<'_> {
                 // A link that gave way before it was told of is told now, with what it brought.
                 self.tell_up(at, node, true);
                 if let Some(running) = self.running(node) {
-                    for frame in frames {
-                        running.peer.handle_frame(id, class, &frame, now);
-                    }
+                    let frames = frames.into_iter();
+                    running.came.extend(frames.map(|it| (id, class, it)));
+                    self.read_frames(node);
                     self.dirty_nodes.insert(node);
                 }
             }
@@ -412,4 +411,74 @@ impl World<'_> {
 /// Whether a message holds payload frames.
 fn is_payload(message: &[u8]) -> bool {
     message.starts_with(&PAYLOAD_MARKER) || message.starts_with(&BATCH_MARKER)
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use overlane_core::transaction::RelayFields;
+
+    use super::super::config::SimConfig;
+    use super::super::names::{Faults, Topology};
+    use super::super::trace::Trace;
+    use super::*;
+    use crate::runtime::VERIFY_OUTSTANDING_MAX;
+
+    const BEYOND: usize = 8;
+
+    /// Nodes 0 and 1 of a mesh, linked, and node 0's end of their link.
+    fn linked() -> (World<'static>, EndId) {
+        let config = SimConfig {
+            nodes: 2,
+            topology: Topology::Mesh,
+            faults: Faults::none(),
+            messages_per_minute: 0,
+            mails_per_minute: 0,
+            groups: 0,
+            ..SimConfig::default()
+        };
+        let mut world = World::new(config, Trace::new(None));
+        world.begin();
+        while world.nodes.iter().any(|node| node.linked().is_empty()) {
+            let (at_ms, event) = world.queue.pop().unwrap();
+            world.now_ms = world.now_ms.max(at_ms);
+            world.happen(event);
+            world.settle();
+        }
+        let ends = &world.nodes[0].running.as_ref().unwrap().links;
+        let end = *ends.values().next().unwrap();
+        (world, end)
+    }
+
+    /// As `runtime::driver` does: within frames that came together as well, no more checks are out than may be, the
+    /// rest waits in its order, and nothing more is taken of any link.
+    #[test]
+    fn law_a_simulated_node_reads_no_frame_of_many_at_the_bound_of_outstanding_checks() {
+        let (mut world, end) = linked();
+        let (life, to) = (world.life(0), world.nodes[0].did);
+        let signer = world.nodes[1].running.as_ref().unwrap().signer.clone();
+        let sent = world.payload(to, RelayFields::direct(to), &signer, &signer);
+        let frame: Bytes = sent.unwrap().to_frame(|_| false).into();
+        let frames = vec![frame; VERIFY_OUTSTANDING_MAX + BEYOND];
+        let class = Class::Application;
+        world.session_event(end, 0, SessionEvent::Frames { class, frames });
+        world.settle();
+        for read in 0..=BEYOND {
+            let running = world.running(0).unwrap();
+            assert_eq!(running.jobs.len(), VERIFY_OUTSTANDING_MAX);
+            assert_eq!(running.came.len(), BEYOND - read);
+            assert!(running.reads_nothing());
+            let ticket = *running.jobs.keys().next().unwrap();
+            // An end that wants something meanwhile takes nothing of its session.
+            world.dirty_ends.insert(end);
+            world.verified(life, ticket);
+            world.settle();
+        }
+        let running = world.running(0).unwrap();
+        assert_eq!(running.jobs.len(), VERIFY_OUTSTANDING_MAX - 1);
+        assert!(
+            !running.reads_nothing() && !running.is_full,
+            "its ends are asked again"
+        );
+    }
 }

@@ -16,16 +16,35 @@ use crate::peer::{
     DISPATCH_QUEUE_MAX, Delivery, Effect, Event as Told, LaneAnswer, Peer, PlaceId, Receipt,
     Refusal, SendError, SendId, VerifyTicket,
 };
-use crate::runtime::VERIFY_OUTSTANDING_MAX;
 
 impl World<'_> {
     /// Does what a peer wants done.
     pub(super) fn drain(&mut self, node: usize) {
-        while let Some(effect) = self.running(node).and_then(|it| it.peer.poll_effect()) {
-            self.do_effect(node, effect);
+        self.read_frames(node);
+        let full = self.running(node).filter(|it| it.is_full);
+        if let Some(running) = full.filter(|it| !it.reads_nothing()) {
+            running.is_full = false;
+            let ends: Vec<_> = running.links.values().copied().collect();
+            self.dirty_ends.extend(ends);
         }
         self.look_at_neighbours(node);
         self.schedule_node(node);
+    }
+
+    /// Reads what came, while fewer checks are out than may be, and does what the peer wants done after each.
+    pub(super) fn read_frames(&mut self, node: usize) {
+        loop {
+            while let Some(effect) = self.running(node).and_then(|it| it.peer.poll_effect()) {
+                self.do_effect(node, effect);
+            }
+            let now = self.now_at(node);
+            let reads = self.running(node).filter(|it| !it.is_checking_most());
+            let Some(running) = reads else { return };
+            let Some((link, class, frame)) = running.came.pop_front() else {
+                return;
+            };
+            running.peer.handle_frame(link, class, &frame, now);
+        }
     }
 
     fn do_effect(&mut self, node: usize, effect: Effect) {
@@ -379,12 +398,7 @@ impl World<'_> {
             running.jobs.insert(ticket, its_job);
             ticket = other;
         }
-        let full = running.jobs.len() + 1 >= VERIFY_OUTSTANDING_MAX;
         running.peer.handle_verified(ticket, job.run(), now);
-        if full {
-            let ends: Vec<_> = running.links.values().copied().collect();
-            self.dirty_ends.extend(ends);
-        }
         self.dirty_nodes.insert(life.node);
     }
 

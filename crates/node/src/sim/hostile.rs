@@ -204,7 +204,7 @@ impl World<'_> {
     }
 
     /// A message of an application, under a sequence that its stream does not come to.
-    fn payload(
+    pub(super) fn payload(
         &mut self,
         to: Did,
         relay: RelayFields,

@@ -27,7 +27,7 @@ use crate::link::config::{HANDSHAKES_DEFAULT_MAX, PEERS_DEFAULT_MAX};
 use crate::link::registry::{Handle, Registry};
 use crate::link::{DownReason, LinkId};
 use crate::peer::{AskId, Peer, PlaceId, SendId, VerifyJob, VerifyTicket};
-use crate::runtime::Backoff;
+use crate::runtime::{Backoff, VERIFY_OUTSTANDING_MAX};
 
 /// The network of every simulation.
 pub(super) const NETWORK: NetworkId = NetworkId(7);
@@ -87,6 +87,10 @@ pub(super) struct Running {
     /// Who is or was at the other end of each of its links of this life.
     pub(super) far: BTreeMap<LinkId, usize>,
     pub(super) jobs: BTreeMap<VerifyTicket, VerifyJob>,
+    /// Frames that came and wait to be read until fewer checks are out: those of one event of a session.
+    pub(super) came: VecDeque<(LinkId, Class, Bytes)>,
+    /// Ends of its links have events that it did not take, as too many checks are out.
+    pub(super) is_full: bool,
     /// Batches on their way to the store: one, unless a mutant releases early.
     pub(super) writing: VecDeque<Batch>,
     /// Dispatched messages that the application has not taken.
@@ -109,6 +113,18 @@ pub(super) struct Running {
     pub(super) withheld: Vec<(LinkId, Class)>,
     /// Ends of links whose session the registry ended.
     pub(super) ended: Ended,
+}
+
+impl Running {
+    /// Whether as many checks are out as may be.
+    pub(super) fn is_checking_most(&self) -> bool {
+        self.jobs.len() >= VERIFY_OUTSTANDING_MAX
+    }
+
+    /// Whether it takes no event of a session: too many checks are out, or what came waits for them.
+    pub(super) fn reads_nothing(&self) -> bool {
+        self.is_checking_most() || !self.came.is_empty()
+    }
 }
 
 /// What a send was asked for.
@@ -208,6 +224,8 @@ impl SimNode {
             links: BTreeMap::new(),
             far: BTreeMap::new(),
             jobs: BTreeMap::new(),
+            came: VecDeque::new(),
+            is_full: false,
             writing: VecDeque::new(),
             waiting: Default::default(),
             wake_ms: None,

@@ -1,9 +1,11 @@
 //! What goes wrong, when, and how it heals.
 
+use overlane_core::Class;
+
 use super::check::GroupWatch;
 use super::drive::is_settled;
 use super::names::{Fault, Topology};
-use super::node::Running;
+use super::node::{EndId, Running};
 use super::report::Phase;
 use super::world::{Event, Life, World};
 
@@ -194,10 +196,41 @@ impl World<'_> {
             for side in [0, 1] {
                 let wait_ms = self.between(5_000, 30_000);
                 if noticed && self.now_ms + wait_ms < until_ms {
-                    let words = "nothing came for too long";
-                    self.after(wait_ms, Event::TransportOver((link, side), words));
+                    self.after(wait_ms, Event::Silent((link, side)));
                 }
             }
+        }
+    }
+
+    /// Nothing came for too long on this end of a link, unless something passes again.
+    pub(super) fn silent(&mut self, at: EndId) {
+        let Some([one, other]) = self.links.get(&at.0).map(|link| link.nodes) else {
+            return;
+        };
+        let blocked = |from, to| self.net.blocked(from, to, self.now_ms).is_some();
+        if blocked(one, other) || blocked(other, one) {
+            self.transport_over(at, "nothing came for too long");
+        }
+    }
+
+    /// What could not pass is sent again now that it can, and not when its way would have been free.
+    fn send_what_was_blocked(&mut self) {
+        let mut blocked = Vec::new();
+        for (&number, link) in &mut self.links {
+            for (side, class) in [0, 1]
+                .into_iter()
+                .flat_map(|it| Class::ALL.map(|of| (it, of)))
+            {
+                let (from, to) = (link.node(side), link.node(1 - side));
+                let stands = self.net.blocked(from, to, self.now_ms).is_some();
+                if stands && link.channel(side, class).scheduled {
+                    blocked.push((number, side, class));
+                }
+            }
+        }
+        for (link, side, class) in blocked {
+            let wait_ms = self.between(50, 1_000);
+            self.after(wait_ms, Event::Arrive(link, side, class));
         }
     }
 
@@ -239,6 +272,7 @@ impl World<'_> {
         self.note_fault("heal", || "no fault comes any more".to_owned());
         self.phase = Phase::Healing;
         self.ring_left_alone();
+        self.send_what_was_blocked();
         self.net.heal();
         for node in self.hostile.clone() {
             self.unmute(self.life(node));

@@ -52,6 +52,8 @@ pub(super) enum Event {
     WakeEnd(EndId),
     /// The transport under an end is over.
     TransportOver(EndId, &'static str),
+    /// Nothing came for too long on an end of a link, if it still does not.
+    Silent(EndId),
     /// A peer is due.
     WakeNode(Life),
     /// A worker is done.
@@ -244,7 +246,7 @@ impl<'t> World<'t> {
         self.checks.end(self.now_ms);
     }
 
-    fn begin(&mut self) {
+    pub(super) fn begin(&mut self) {
         for number in 0..self.nodes.len() {
             let at_ms = self.chance.below(2_000);
             self.queue.push(at_ms, Event::Start(number));
@@ -259,12 +261,13 @@ impl<'t> World<'t> {
         self.after(LOOK_MS, Event::Look);
     }
 
-    fn happen(&mut self, event: Event) {
+    pub(super) fn happen(&mut self, event: Event) {
         match event {
             Event::Arrive(link, from, class) => self.arrive(link, from, class),
             Event::OpenChannel(end, class) => self.open_channel(end, class),
             Event::WakeEnd(end) => self.wake_end(end),
             Event::TransportOver(end, words) => self.transport_over(end, words),
+            Event::Silent(end) => self.silent(end),
             Event::WakeNode(life) => self.wake_node(life),
             Event::Verified(life, ticket) => self.verified(life, ticket),
             Event::Written(life) => self.written(life),
@@ -297,7 +300,7 @@ impl<'t> World<'t> {
     }
 
     /// Lets everything that was touched do what it wants done.
-    fn settle(&mut self) {
+    pub(super) fn settle(&mut self) {
         loop {
             if let Some(end) = self.dirty_ends.pop_first() {
                 self.pump(end);
