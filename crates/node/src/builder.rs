@@ -21,7 +21,7 @@ use crate::link::ports::Ports;
 use crate::link::transport::Connector;
 use crate::node::Node;
 use crate::policy::{Policies, Policy};
-use crate::runtime::{self, AnyStore, InboxStore, OpenGroups};
+use crate::runtime::{self, AnyStore, InboxStore, Keep, Neighbour, OpenGroups};
 
 /// Collects what a node is made of; [`spawn`](Self::spawn) starts it.
 #[must_use = "a builder does nothing until it is spawned"]
@@ -36,6 +36,7 @@ pub struct NodeBuilder {
     pub(crate) inbox_mails: u64,
     pub(crate) listen: Option<SocketAddr>,
     pub(crate) peers: Vec<String>,
+    pub(crate) neighbours: Option<(Vec<Neighbour>, Option<Keep>)>,
     pub(crate) delegation_ttl_ms: u64,
     pub(crate) delegating: Vec<String>,
     pub(crate) limits: Limits,
@@ -58,6 +59,7 @@ impl NodeBuilder {
             inbox_mails: overlane_relay::inbox::bounds::INBOX_MAILS,
             listen: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))),
             peers: Vec::new(),
+            neighbours: None,
             delegation_ttl_ms: overlane_core::identity::DELEGATION_TTL_DEFAULT_MS,
             delegating: Vec::new(),
             limits: Limits::default(),
@@ -149,6 +151,18 @@ impl NodeBuilder {
     /// A peer to keep a link to, by its URL; dialled again whenever the link is lost.
     pub fn peer(mut self, url: impl Into<String>) -> Self {
         self.peers.push(url.into());
+        self
+    }
+
+    /// The neighbours of an earlier life, as `keep` was given them then. They are dialled while this node has no
+    /// link, so that those of a ring find each other again without the node that all of them joined by. `keep` is
+    /// called when others are known, at most [`NEIGHBOURS_MAX`](crate::NEIGHBOURS_MAX), and may block.
+    pub fn neighbours(
+        mut self,
+        known: Vec<Neighbour>,
+        keep: impl FnMut(&[Neighbour]) + Send + 'static,
+    ) -> Self {
+        self.neighbours = Some((known, Some(Box::new(keep))));
         self
     }
 

@@ -46,7 +46,7 @@ pub use outcome::{Outcome, Outcomes};
 pub use overlay::Pong;
 pub use peer::inbox;
 pub use peer::{Delivery, Event, Receipt, Refusal, SendError};
-pub use runtime::{EVENTS_KEPT_MAX, PEERS_MAX, Progress};
+pub use runtime::{EVENTS_KEPT_MAX, NEIGHBOURS_MAX, Neighbour, PEERS_MAX, Progress};
 pub use sending::{Sealing, Sending};
 pub use session::Session;
 pub use status::{NeighbourStatus, PeerState, PeerStatus, QueueStatus, Role, Status, StoreStatus};

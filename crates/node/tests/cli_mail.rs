@@ -303,4 +303,8 @@ async fn cli_mail_of_two_nodes_alone_is_held_by_its_sender_until_the_other_is_ba
     }
     sender.until(|seen| seen.ended.len() == 2).await;
     sender.holds(&did, 0).await;
+    // It was told to stay linked to nobody, and listens elsewhere now: it finds the other one where it was.
+    sender.stop();
+    sender.start().await;
+    sender.until(|seen| seen.holders == [did.clone()]).await;
 }

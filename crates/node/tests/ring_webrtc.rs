@@ -14,8 +14,9 @@ use overlane_core::identity::Account;
 use overlane_core::ring::{PathEnd, WhyUnreachable};
 use overlane_core::transaction::{Message, Namespace};
 use overlane_core::{Coded, Did};
-use overlane_node::{Event, Node, NodeBuilder, Outcome, PeerState, Sealing};
+use overlane_node::{Event, Neighbour, Node, NodeBuilder, Outcome, PeerState, Sealing};
 use overlane_storage_native::testkit::MemoryStore;
+use tokio::sync::mpsc;
 use zeroize::Zeroizing;
 
 fn builder(number: u8) -> NodeBuilder {
@@ -214,4 +215,42 @@ async fn three_nodes_that_lose_their_bootstrap_stay_a_ring_and_find_it_again_s22
     for node in nodes.iter().chain([&again]) {
         node.shutdown().await;
     }
+}
+
+/// A node with these neighbours of before; others are told as they are known.
+async fn with_neighbours(
+    number: u8,
+    known: Vec<Neighbour>,
+    bootstrap: &str,
+) -> (Node, mpsc::UnboundedReceiver<Vec<Neighbour>>) {
+    let (told_out, told) = mpsc::unbounded_channel();
+    // Nobody listens any more when the test is over.
+    let keep = move |known: &[Neighbour]| drop(told_out.send(known.to_vec()));
+    let node = builder(number).peer(bootstrap).neighbours(known, keep);
+    (node.spawn().await.expect("a node"), told)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nodes_whose_bootstrap_is_gone_find_each_other_again_after_a_restart() {
+    let seed = builder(1).spawn().await.expect("a node");
+    let url = seed.url().expect("a URL").to_owned();
+    let (one, mut told) = with_neighbours(2, Vec::new(), &url).await;
+    let (two, _told) = with_neighbours(3, Vec::new(), &url).await;
+    are_linked(&one, &two).await;
+    let known = loop {
+        let known = told.recv().await.expect("it goes on");
+        if known.iter().any(|it| it.did == two.did()) {
+            break known;
+        }
+    };
+    let of_two = known.iter().find(|it| it.did == two.did());
+    assert_eq!(of_two.map(Neighbour::url).as_deref(), two.url());
+    seed.shutdown().await;
+    one.shutdown().await;
+    // Those that it was told to stay linked to are away; it knows where the other one is.
+    let (again, _told) = with_neighbours(2, known, &url).await;
+    are_linked(&again, &two).await;
+    sends(&again, &two, b"without it").await;
+    again.shutdown().await;
+    two.shutdown().await;
 }

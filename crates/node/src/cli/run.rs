@@ -104,6 +104,12 @@ pub(super) fn run(home: &Home, run: Run, output: &Output) -> Result<Done, Failur
         .build();
     let runtime = runtime.map_err(no_runtime)?;
     let node = node.refs_store(references).logs_store(groups);
+    let kept = home.clone();
+    let node = node.neighbours(home.neighbours(), move |neighbours| {
+        if let Err(error) = kept.keep_neighbours(neighbours) {
+            tracing::warn!(%error, "the addresses of neighbours are not kept");
+        }
+    });
     let node = node.inbox_store(inbox).inbox_mails(config.inbox_mails);
     runtime.block_on(daemon(
         node,

@@ -11,6 +11,7 @@
 //!   groups/                  the logs of groups, in an embedded database
 //!   overlane.lock            held by the one daemon that runs here; names its process
 //!   overlane.sock      0600  the local API, while the daemon runs
+//!   neighbours         0600  where the neighbours of the last life took offers
 //!   inbox/                   mail held for others who are away, in an embedded database
 //!   references/              what is kept of references, in an embedded database
 //!   replay/                  the authoritative replay store; never deleted by the node
@@ -25,11 +26,13 @@ mod error;
 mod files;
 mod key;
 mod lock;
+mod neighbours;
 mod sealed;
 mod store;
 
 use std::path::{Path, PathBuf};
 
+use crate::Neighbour;
 use overlane_core::identity::{Account, AccountKey};
 use overlane_core::store::StoreError;
 use overlane_storage_native::{LogsStore, RefsStore, StoreAdmin, StoreKind};
@@ -140,6 +143,24 @@ impl Home {
     pub(crate) fn write_token(&self, token: &str) -> Result<(), HomeError> {
         let line = zeroize::Zeroizing::new(format!("{token}\n"));
         files::replace(&self.token_path(), line.as_bytes(), 0o600)
+    }
+
+    /// Where the addresses of neighbours are.
+    pub fn neighbours_path(&self) -> PathBuf {
+        self.dir.join("neighbours")
+    }
+
+    /// Where the neighbours of the last life took offers; nobody where that is not known.
+    pub fn neighbours(&self) -> Vec<Neighbour> {
+        neighbours::read(&self.neighbours_path())
+    }
+
+    /// Keeps where neighbours take offers, for the next life.
+    ///
+    /// # Errors
+    /// [`HomeError`]
+    pub fn keep_neighbours(&self, neighbours: &[Neighbour]) -> Result<(), HomeError> {
+        neighbours::write(&self.neighbours_path(), neighbours)
     }
 
     /// Where the lock is.

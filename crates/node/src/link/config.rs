@@ -1,5 +1,6 @@
 //! How a node's links are made, and their bounds.
 
+use std::num::NonZeroU16;
 use std::time::Duration;
 
 use overlane_core::lane::QuotaHint;
@@ -60,6 +61,8 @@ pub struct LinkConfig {
     pub fin_deadline_ms: u64,
     /// How often a dial is tried.
     pub dial_attempts: u32,
+    /// The port that this node takes offers on, told to those that it is linked to; `None` if it takes none.
+    pub listens: Option<NonZeroU16>,
     /// The quota that this node keeps for each stream, told to its direct peers.
     pub quota: QuotaHint,
 }
@@ -76,6 +79,7 @@ impl Default for LinkConfig {
             send_deadline_ms: SEND_DEADLINE_MS,
             fin_deadline_ms: FIN_DEADLINE_MS,
             dial_attempts: DIAL_ATTEMPTS,
+            listens: None,
             quota: QuotaHint::default(),
         }
     }

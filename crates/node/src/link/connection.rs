@@ -17,8 +17,8 @@
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -96,6 +96,7 @@ impl WebRtc {
             tasks.spawn(drain(class, channel, proves.clone(), event_tx.clone()));
         }
         let (expected, expects) = watch::channel(None);
+        let far_host = Arc::new(OnceLock::new());
         tasks.spawn(watch_state(
             state.subscribe(),
             expects,
@@ -110,6 +111,7 @@ impl WebRtc {
                     gathering: runtime.gathering().clone(),
                     attempts: self.config.ice_servers.attempts().clone(),
                 },
+                host: Arc::clone(&far_host),
             },
             event_tx,
         ));
@@ -121,6 +123,7 @@ impl WebRtc {
             reach: Reach::of(self.config.bind),
             config: self.config.clone(),
             runtime,
+            far_host,
             closed: AtomicBool::new(false),
             tasks: std::sync::Mutex::new(tasks),
         };
@@ -285,9 +288,12 @@ async fn watch_state(
                 let seen = seen_fingerprint(peer_connection.as_ref(), crypto.as_ref()).await;
                 let right = seen.is_some() && seen == *expects.borrow();
                 let taken = taken(peer_connection.as_ref()).await;
-                let path = taken.map(|(path, _)| path);
-                if let Some((_, by_own_relay)) = taken {
-                    far.rounds.set_relays(by_own_relay);
+                let path = taken.map(|it| it.path);
+                if let Some(taken) = taken {
+                    far.rounds.set_relays(taken.by_own_relay);
+                    if let Some(host) = taken.far_host {
+                        let _ = far.host.set(host);
+                    }
                 }
                 if !right {
                     far.tries.note(AttemptEnd::WrongCertificate);
@@ -343,6 +349,8 @@ struct Far {
     end: FarEnd,
     rounds: Rounds,
     tries: Tries,
+    /// Its address, once the way is known and no server stands between.
+    host: Arc<OnceLock<IpAddr>>,
 }
 
 impl Far {
@@ -369,9 +377,17 @@ async fn seen_fingerprint(
     hash.try_into().ok().map(Fingerprint)
 }
 
-/// The way the connection took, by what either side said of the candidate it uses; and whether a
-/// server of this node's relays it.
-async fn taken(peer_connection: &dyn PeerConnection) -> Option<(LinkPath, bool)> {
+/// The way a connection took, by what either side said of the candidate it uses.
+#[derive(Debug, Clone, Copy)]
+struct TakenWay {
+    path: LinkPath,
+    /// Whether a server of this node's relays it.
+    by_own_relay: bool,
+    /// The other side's address, where it is its own.
+    far_host: Option<IpAddr>,
+}
+
+async fn taken(peer_connection: &dyn PeerConnection) -> Option<TakenWay> {
     let dtls = peer_connection.sctp().await?.transport();
     let pair = dtls.ice_transport().get_selected_candidate_pair().await;
     let pair = pair.ok()??;
@@ -383,7 +399,13 @@ async fn taken(peer_connection: &dyn PeerConnection) -> Option<(LinkPath, bool)>
     } else {
         LinkPath::Reflexive
     };
-    Some((path, pair.local().typ == RTCIceCandidateType::Relay))
+    let far = pair.remote();
+    let own = far.typ != RTCIceCandidateType::Relay;
+    Some(TakenWay {
+        path,
+        by_own_relay: pair.local().typ == RTCIceCandidateType::Relay,
+        far_host: own.then(|| far.address.parse().ok()).flatten(),
+    })
 }
 
 /// One WebRTC connection.
@@ -396,6 +418,7 @@ pub(crate) struct Connection {
     reach: Reach,
     config: ConnectionConfig,
     runtime: Arc<LinkRuntime>,
+    far_host: Arc<OnceLock<IpAddr>>,
     closed: AtomicBool,
     /// The tasks of the four channels and of the state. They end with the connection.
     tasks: std::sync::Mutex<JoinSet<()>>,
@@ -536,6 +559,10 @@ impl Transport for Connection {
                 deadline_ms: u64::try_from(deadline.as_millis()).unwrap_or(u64::MAX),
             }),
         }
+    }
+
+    fn far_host(&self) -> Option<IpAddr> {
+        self.far_host.get().copied()
     }
 
     fn byte_window(&self) -> u32 {

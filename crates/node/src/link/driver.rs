@@ -7,6 +7,8 @@
 //! way between its session's opening and its telling.
 
 use std::collections::VecDeque;
+use std::net::{IpAddr, SocketAddr};
+use std::num::NonZeroU16;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -46,6 +48,8 @@ pub(super) struct Asked {
     pub(super) witness: Option<ClockWitness>,
     /// The peer's account, whose key its signature proved.
     pub(super) account: Option<Box<AccountKey>>,
+    /// The port that the peer takes offers on, if it does.
+    pub(super) listens: Option<NonZeroU16>,
 }
 
 /// What of a link its handles share with its driver.
@@ -59,6 +63,7 @@ pub(super) struct Link {
     /// What the peer's clock showed when it answered; `None` if the peer offered.
     pub(super) witness: Option<ClockWitness>,
     account: Option<Box<AccountKey>>,
+    listens: Option<NonZeroU16>,
     session: Mutex<Session>,
     /// What its lanes hold of the node's bound.
     share: Share,
@@ -69,6 +74,8 @@ pub(super) struct Link {
     disturbed: AtomicBool,
     /// The way it took, once it is up.
     path: OnceLock<LinkPath>,
+    /// The address of the peer's host, if that is known.
+    far_host: OnceLock<IpAddr>,
     wake: Notify,
     epoch: Instant,
 }
@@ -87,6 +94,7 @@ impl Link {
             url,
             witness,
             account,
+            listens,
         } = asked;
         Self {
             id,
@@ -95,12 +103,14 @@ impl Link {
             byte_window,
             witness,
             account,
+            listens,
             session: Mutex::new(session),
             share: Share::default(),
             queued,
             fate: Mutex::new(None),
             disturbed: AtomicBool::new(false),
             path: OnceLock::new(),
+            far_host: OnceLock::new(),
             wake: Notify::new(),
             epoch,
         }
@@ -150,6 +160,12 @@ impl Link {
     /// The way it took, once it is up.
     pub(super) fn path(&self) -> Option<LinkPath> {
         self.path.get().copied()
+    }
+
+    /// Where the peer takes offers, if it does, and its host is known.
+    pub(super) fn listens_at(&self) -> Option<SocketAddr> {
+        let host = *self.far_host.get()?;
+        Some((host, self.listens?.get()).into())
     }
 
     pub(super) fn status(&self) -> SessionStatus {
@@ -479,7 +495,12 @@ impl Driver {
             Some(TransportEvent::Disturbed(disturbed)) => {
                 self.link.disturbed.store(disturbed, Ordering::Relaxed);
             }
-            Some(TransportEvent::Path(path)) => drop(self.link.path.set(path)),
+            Some(TransportEvent::Path(path)) => {
+                let _ = self.link.path.set(path);
+                if let Some(host) = self.transport.far_host() {
+                    let _ = self.link.far_host.set(host);
+                }
+            }
             Some(TransportEvent::Ended(ended)) => self.transport_over(ended.into()),
             None => self.transport_over(TransportError::Closed.into()),
         }

@@ -102,6 +102,7 @@ async fn law_told_if_answered_a_link_that_gives_way_before_it_is_told_loses_no_f
         url: None,
         witness: None,
         account: None,
+        listens: None,
     };
     let queued = Arc::clone(&shared.queued);
     let link = Link::new(id, asked, 1 << 19, session(), queued, shared.epoch);

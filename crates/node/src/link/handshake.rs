@@ -18,6 +18,7 @@ use super::error::{DownReason, LinkError};
 use super::http::{Posted, post_offer};
 use super::id::LinkId;
 use super::links::{ClockWitness, LinkUp, Links, Shared, Stopping};
+use super::listening;
 use super::registry::Direction;
 use super::rule::Mark;
 use super::transport::Transport;
@@ -128,6 +129,7 @@ impl Links {
         let answered = async {
             let answer = transport.answer(offer.sdp());
             let sdp = self.within_signal_deadline(answer).await?;
+            let sdp = listening::told(sdp, self.shared.config.listens);
             let life = self.life();
             let nonce = self.shared.identity.nonce();
             Ok(Answer::sign(offer.digest(), sdp, nonce, life, &signer)?)
@@ -139,6 +141,7 @@ impl Links {
                     url: None,
                     witness: None,
                     account: Some(Box::new(offer.account().clone())),
+                    listens: listening::said(offer.sdp()),
                 };
                 let link = self.link(&place, asked, transport.as_ref());
                 // Nobody waits for it here: the node hears of it when it is up.
@@ -211,6 +214,7 @@ impl Links {
         let identity = &self.shared.identity;
         let signer = identity.signer();
         let sdp = self.within_signal_deadline(offer).await?;
+        let sdp = listening::told(sdp, self.shared.config.listens);
         let offer = Offer::sign(sdp, identity.nonce(), self.life(), &signer)?;
         let answer = Answer::from_bytes(&carry(offer.to_bytes()).await?)?;
         let context = VerifyContext {
@@ -237,6 +241,7 @@ impl Links {
             url: target.url().map(str::to_owned),
             witness: Some(witness),
             account: Some(Box::new(answer.account().clone())),
+            listens: listening::said(answer.sdp()),
         };
         Ok((asked, answer.sdp().to_owned()))
     }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use bytes::Bytes;
@@ -128,6 +129,9 @@ pub struct LinkStatus {
     pub leaving: bool,
     /// The way it took, once it is up.
     pub path: Option<LinkPath>,
+    /// Where the peer takes offers: the port that it says, of the address that the link leads to. `None` if it takes
+    /// none, and where a server stands between.
+    pub listens_at: Option<SocketAddr>,
     /// Whether nothing was heard of the peer for a while: what the link takes may be lost.
     pub disturbed: bool,
     /// How far the peer's clock is ahead of this node's, in milliseconds, from what it showed when it answered this node's
@@ -400,6 +404,7 @@ impl Links {
             byte_window: link.byte_window,
             leaving: stage == Stage::Leaving,
             path: link.path(),
+            listens_at: link.listens_at(),
             disturbed: link.is_disturbed(),
             clock_ahead_ms: link.witness.map(|it| {
                 let shown_ms = it.at_ms(now);

@@ -20,6 +20,7 @@ pub mod http;
 pub mod ice;
 mod id;
 mod links;
+mod listening;
 pub mod ports;
 mod probe;
 mod queued;

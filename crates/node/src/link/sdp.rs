@@ -15,6 +15,7 @@ use overlane_core::wire::bounds::SDP_MAX_BYTES;
 use overlane_core::{Coded, Fault};
 
 use super::ice::LinkPath;
+use super::listening;
 use super::tried::Way;
 
 /// The most lines of a session description.
@@ -138,6 +139,7 @@ struct Found {
     fingerprint: Option<Fingerprint>,
     ufrag: bool,
     pwd: bool,
+    listens: bool,
 }
 
 impl Found {
@@ -189,7 +191,12 @@ impl Found {
             }
             "ice-ufrag" => once(&mut self.ufrag, value, &ICE_UFRAG_CHARS)?,
             "ice-pwd" => once(&mut self.pwd, value, &ICE_PWD_CHARS)?,
-            _ => {}
+            _ => {
+                let port = listening::port(name, value)?;
+                if port.is_some() && std::mem::replace(&mut self.listens, true) {
+                    return Err(SdpError::Listens);
+                }
+            }
         }
         Ok(())
     }
@@ -306,6 +313,9 @@ pub enum SdpError {
     /// A candidate that gives a name where an address belongs.
     #[error("a candidate that names a host instead of an address")]
     CandidateName,
+    /// The port that its node takes offers on, more than once, or not as a number from 1 to 65535.
+    #[error("a session description that says its node's port twice, or as no port")]
+    Listens,
     /// A candidate that this node must not send to.
     #[error(
         "the candidate {address} is out of this node's reach ({reach:?}): bind links to an address that can reach it"
@@ -333,6 +343,7 @@ impl Coded for SdpError {
             Self::Candidate => "sdp/candidate",
             Self::CandidateTransport => "sdp/candidate_transport",
             Self::CandidateName => "sdp/candidate_name",
+            Self::Listens => "sdp/listens",
             Self::CandidateReach { .. } => "sdp/candidate_reach",
         }
     }
@@ -352,6 +363,7 @@ mod tests {
     const FINGERPRINT: &str = "a=fingerprint:sha-256 \
         00:01:02:03:04:05:06:07:08:09:0A:0B:0C:0D:0E:0F:\
         10:11:12:13:14:15:16:17:18:19:1a:1b:1c:1d:1e:1f";
+    const PORT: &str = "a=x-overlane-listens:7420";
     const CANDIDATE: &str = "a=candidate:1 1 udp 2130706431 127.0.0.1 40000 typ host";
 
     fn sdp(lines: &[&str]) -> String {
@@ -374,8 +386,13 @@ mod tests {
 
     #[test]
     fn law_one_section_and_one_fingerprint_pass() {
-        let fingerprint = check(&sdp(&[FINGERPRINT, CANDIDATE]), Reach::Loopback).unwrap();
-        assert_eq!(fingerprint.0, std::array::from_fn(|at| at as u8));
+        for lines in [
+            &[FINGERPRINT, CANDIDATE][..],
+            &[FINGERPRINT, CANDIDATE, PORT],
+        ] {
+            let fingerprint = check(&sdp(lines), Reach::Loopback).unwrap();
+            assert_eq!(fingerprint.0, std::array::from_fn(|at| at as u8));
+        }
     }
 
     #[test]
@@ -465,6 +482,11 @@ mod tests {
                 &[FINGERPRINT, CANDIDATE, "a=ice-ufrag:efgh"],
                 SdpError::IceCredentials,
             ),
+            (
+                &[FINGERPRINT, CANDIDATE, "a=x-overlane-listens:0"],
+                SdpError::Listens,
+            ),
+            (&[FINGERPRINT, CANDIDATE, PORT, PORT], SdpError::Listens),
             (&[FINGERPRINT, CANDIDATE, "nonsense"], SdpError::NotALine),
             (&[FINGERPRINT, CANDIDATE, "ab=c"], SdpError::NotALine),
             (

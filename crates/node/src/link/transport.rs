@@ -3,6 +3,7 @@
 //! take its place.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -70,6 +71,11 @@ pub trait Transport: fmt::Debug + Send + Sync + 'static {
     /// # Errors
     /// As [`Self::answer`].
     async fn conclude(&self, answer: &str) -> Result<(), TransportError>;
+
+    /// The address of the other side's host, once the way is known and leads there without a relay.
+    fn far_host(&self) -> Option<IpAddr> {
+        None
+    }
 
     /// Resolves once the class's channel has taken the message into its send buffer.
     ///

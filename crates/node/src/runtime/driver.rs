@@ -9,6 +9,7 @@ use overlane_core::ring::{RingAnswer, RingError};
 use overlane_core::{Class, Did};
 use overlane_relay::refs::table::Local;
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
+use tokio::task::JoinHandle;
 use tokio::time::{Duration, Instant, MissedTickBehavior, interval, sleep_until};
 
 use super::clock::Clock;
@@ -18,6 +19,7 @@ use super::handoff::{BatchDone, stopped};
 use super::identity::Identity;
 use super::keeper::{KeeperThread, Word};
 use super::mailroom::{MailHands, MailRequest};
+use super::neighbours::{Neighbour, Neighbours};
 use super::references::{Hands, Request};
 use super::supervisor::LinksUp;
 use super::verify::{VERIFY_OUTSTANDING_MAX, Worked, Workers};
@@ -154,6 +156,9 @@ pub(crate) struct Driver {
     pub(crate) refs: Hands,
     pub(crate) keepers: BTreeMap<Keeper, KeeperThread>,
     pub(crate) mail: MailHands,
+    pub(crate) neighbours: Neighbours,
+    /// Ends once the last of them is kept.
+    pub(crate) keeping: Option<JoinHandle<()>>,
     pub(crate) replies: BTreeMap<SendId, Awaited>,
     /// Who watches how far a large message came.
     pub(crate) progress: BTreeMap<SendId, watch::Sender<Progress>>,
@@ -283,7 +288,10 @@ impl Driver {
                         self.read_frames(usize::MAX);
                     }
                 }
-                _ = rotation.tick() => self.rotate_if_due(),
+                _ = rotation.tick() => {
+                    self.rotate_if_due();
+                    self.note_neighbours();
+                }
                 () = sleep_until(deadline) => self.peer.handle_timeout(self.clock.now()),
             }
         }
@@ -389,6 +397,7 @@ impl Driver {
                 if leaving {
                     self.peer.handle_link_leaving(link);
                 }
+                self.note_neighbours();
             }
             LinkEvent::Frames {
                 link,
@@ -511,6 +520,27 @@ impl Driver {
             keeper.sign_with(self.identity.signer());
         }
         Ok(())
+    }
+
+    /// Where those that are linked take offers, for the next time that this node knows nobody.
+    fn note_neighbours(&self) {
+        let links = self.links.status().into_iter();
+        let listening: BTreeMap<Did, Neighbour> = links
+            .filter(|link| self.handles.contains_key(&link.link))
+            .filter_map(|link| {
+                let (did, at) = (link.peer, link.listens_at?);
+                Some((did, Neighbour { did, at }))
+            })
+            .collect();
+        if listening.is_empty() {
+            return;
+        }
+        let ring = self.peer.ring();
+        let needed = ring.map(|ring| ring.needs()).unwrap_or_default();
+        let needed = needed.iter().filter_map(|did| listening.get(did));
+        // Who is named twice counts where it comes first.
+        self.neighbours
+            .note(needed.chain(listening.values()).copied());
     }
 
     fn rotate_if_due(&mut self) {
@@ -709,6 +739,10 @@ impl Driver {
             keeper.close().await;
         }
         self.mail.close().await;
+        self.neighbours.close();
+        if let Some(keeping) = self.keeping {
+            let _ = keeping.await;
+        }
         self.messages.close();
         let mut replies = closing.map(|closing| closing.replies).unwrap_or_default();
         // Who asked for the end while it came is told of it as well; nobody can ask any more.

@@ -16,6 +16,7 @@ mod handoff;
 mod identity;
 mod keeper;
 mod mailroom;
+mod neighbours;
 mod redial;
 mod references;
 mod supervisor;
@@ -24,6 +25,7 @@ mod writer;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
+use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
@@ -34,6 +36,7 @@ use zeroize::Zeroizing;
 
 use crate::builder::NodeBuilder;
 use crate::error::NodeError;
+use crate::link::sdp::Reach;
 use crate::link::{self, LinkConfig, Links};
 use crate::messages::Messages;
 use crate::node::{Node, Parts};
@@ -55,6 +58,9 @@ pub(crate) use identity::is_rotation_due;
 #[cfg(feature = "sim")]
 pub(crate) use mailroom::GATHERED_MAX;
 pub(crate) use mailroom::{InboxStore, MailRequest};
+pub(crate) use neighbours::Keep;
+use neighbours::Neighbours;
+pub use neighbours::{NEIGHBOURS_MAX, Neighbour};
 #[cfg(feature = "sim")]
 pub(crate) use redial::Backoff;
 pub(crate) use references::{Given, Request};
@@ -197,9 +203,14 @@ pub(crate) async fn start(builder: NodeBuilder) -> Result<Node, NodeError> {
         );
     }
 
+    // Of use where what links reach can reach the listener too.
+    let reach = Reach::of(builder.connection.bind);
+    let reached = listener.as_ref().map(|(_, address)| address);
+    let reached = reached.filter(|it| Reach::of(it.ip()) == reach);
     let link_config = LinkConfig {
         peers_max: limits.links_max,
         queued_max_bytes: limits.queued_max_bytes,
+        listens: reached.and_then(|it| NonZeroU16::new(it.port())),
         connection: builder.connection,
         ..LinkConfig::default()
     };
@@ -223,6 +234,9 @@ pub(crate) async fn start(builder: NodeBuilder) -> Result<Node, NodeError> {
     let (events, _) = broadcast::channel(EVENTS_KEPT_MAX);
     let (up_out, up) = watch::channel(LinksUp::new());
     let supervisor = Supervisor::new(links.clone(), up.clone());
+    let (mut known, keep) = builder.neighbours.unwrap_or_default();
+    known.retain(|it| it.did != identity.did());
+    let (neighbours, keeping) = Neighbours::new(known, keep);
     let (dropped_out, dropped) = mpsc::unbounded_channel();
     let refs = Shared::new(dropped_out, commands.downgrade());
     let (keepers, groups) = groups.unzip();
@@ -243,6 +257,8 @@ pub(crate) async fn start(builder: NodeBuilder) -> Result<Node, NodeError> {
         next_ask: 0,
         refs: Hands::new(Arc::clone(&refs), committer),
         mail: MailHands::new(mail),
+        neighbours: neighbours.clone(),
+        keeping,
         replies: BTreeMap::new(),
         progress: BTreeMap::new(),
         outstanding: 0,
@@ -271,6 +287,7 @@ pub(crate) async fn start(builder: NodeBuilder) -> Result<Node, NodeError> {
     for peer in peers {
         supervisor.add(peer);
     }
+    supervisor.seek(neighbours);
     Ok(Node::new(Parts {
         identity,
         clock,

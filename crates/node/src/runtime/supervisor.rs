@@ -6,13 +6,14 @@
 //! once, however long they were away, but none of them more often than it does at first.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use overlane_core::{Coded, Did};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio::time::{Duration, Instant, sleep, timeout};
 
+use super::neighbours::Neighbours;
 use super::redial::{Backoff, QUICK_PAUSE_MS};
 use crate::link::{LinkId, Links};
 use crate::status::{PeerState, PeerStatus};
@@ -32,6 +33,7 @@ pub(crate) struct Supervisor {
     links: Links,
     up: watch::Receiver<LinksUp>,
     peers: Arc<Mutex<BTreeMap<String, Entry>>>,
+    seeking: Arc<OnceLock<AbortHandle>>,
 }
 
 struct Entry {
@@ -47,6 +49,17 @@ impl Supervisor {
             links,
             up,
             peers: Arc::default(),
+            seeking: Arc::default(),
+        }
+    }
+
+    /// Dials these from now on whenever the node has no link for a moment.
+    pub(crate) fn seek(&self, neighbours: Neighbours) {
+        let seek = seek(self.links.clone(), self.up.clone(), neighbours);
+        let task = tokio::spawn(seek).abort_handle();
+        // One seeks at a time.
+        if let Err(second) = self.seeking.set(task) {
+            second.abort();
         }
     }
 
@@ -115,6 +128,9 @@ impl Supervisor {
         for entry in self.lock().values() {
             entry.task.abort();
         }
+        if let Some(seeking) = self.seeking.get() {
+            seeking.abort();
+        }
     }
 
     async fn keep(self, url: String, mut did: Option<Did>) {
@@ -179,6 +195,40 @@ impl Supervisor {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Entry>> {
         // A panic elsewhere cannot leave an entry half changed: each change is one call.
         self.peers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Dials the neighbours of before while the node has no link, one after another until one answers, later and
+/// later. Those that it was told to stay linked to have a moment first.
+async fn seek(links: Links, mut up: watch::Receiver<LinksUp>, neighbours: Neighbours) {
+    let mut backoff = Backoff::default();
+    loop {
+        if up.wait_for(LinksUp::is_empty).await.is_err() {
+            return;
+        }
+        let pause = backoff.pause(super::random_u64());
+        let linked = timeout(pause, up.wait_for(|links| !links.is_empty()));
+        match linked.await.map(|linked| linked.is_ok()) {
+            Ok(true) => {
+                backoff.reset();
+                continue;
+            }
+            Ok(false) => return,
+            Err(_) => {}
+        }
+        for neighbour in neighbours.known() {
+            if !up.borrow().is_empty() {
+                break;
+            }
+            match links.dial(&neighbour.url()).await {
+                Ok(dialed) if dialed.peer == neighbour.did => break,
+                // It is linked all the same: one that proved its account is as good a way in.
+                Ok(_) => neighbours.forget(&neighbour),
+                Err(error) => {
+                    tracing::debug!(peer = %neighbour.did, %error, "an old neighbour does not answer");
+                }
+            }
+        }
     }
 }
 

@@ -259,6 +259,11 @@ pub(super) const ENTRIES: &[Entry] = &[
         THEIRS,
     ),
     entry(
+        "sdp/listens",
+        "The session description says the port that its node takes offers on twice, or as no port.",
+        THEIRS,
+    ),
+    entry(
         "sdp/no_candidate",
         "The session description has no address to reach its peer at.",
         THEIRS,

@@ -64,6 +64,8 @@ impl Driven {
             refs: Hands::new(refs, None),
             keepers: BTreeMap::new(),
             mail: MailHands::new(None),
+            neighbours: Neighbours::default(),
+            keeping: None,
             links,
             workers,
             writer: None,
