@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
+use std::time::Duration;
 
 use overlane_core::NetworkId;
 use overlane_core::identity::{Account, Signer};
@@ -33,6 +34,7 @@ pub struct NodeBuilder {
     pub(crate) refs_store: Option<Box<dyn AnyStore>>,
     pub(crate) groups: Option<OpenGroups>,
     pub(crate) inbox_store: Option<InboxStore>,
+    pub(crate) group_host_gone: Duration,
     pub(crate) inbox_mails: u64,
     pub(crate) listen: Option<SocketAddr>,
     pub(crate) peers: Vec<String>,
@@ -56,6 +58,7 @@ impl NodeBuilder {
             refs_store: None,
             groups: None,
             inbox_store: None,
+            group_host_gone: Duration::from_millis(crate::peer::groups::GONE_MS),
             inbox_mails: overlane_relay::inbox::bounds::INBOX_MAILS,
             listen: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))),
             peers: Vec::new(),
@@ -119,6 +122,13 @@ impl NodeBuilder {
     /// [`NoStore`](crate::groups::GroupsError::NoStore).
     pub fn logs_store<S: LogStore + Send + 'static>(mut self, store: S) -> Self {
         self.groups = Some(runtime::opens(store));
+        self
+    }
+
+    /// How long the host of a group that this node asks may give no answer before it goes over to another: 30 s by
+    /// default, a second at least and a day at most.
+    pub fn group_host_gone(mut self, gone: Duration) -> Self {
+        self.group_host_gone = gone;
         self
     }
 

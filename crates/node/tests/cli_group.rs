@@ -54,6 +54,22 @@ fn team(place: &Place) -> Value {
     json(place, &["group", "list"])["groups"][0].clone()
 }
 
+/// Is invited to the group by its owner, and joins it; returns once its roster is here.
+fn joins(place: &Place, owner: &Place, args: &[&str]) -> Value {
+    let key = did_key(place);
+    let invite = ["group", "invite", "team", &key];
+    let invited = json(owner, &[&invite[..], args].concat());
+    json(place, &["group", "join", text(&invited["ticket"])]);
+    // The link may come after that; then the roster does by itself.
+    loop {
+        let joined = team(place);
+        if joined["revision"] != 0 {
+            return joined;
+        }
+        std::thread::yield_now();
+    }
+}
+
 /// A host with a group, and members that have joined and stay linked to it.
 fn group_of(members: usize) -> (Place, Daemon, Vec<(Place, Daemon)>) {
     let host = place();
@@ -63,16 +79,7 @@ fn group_of(members: usize) -> (Place, Daemon, Vec<(Place, Daemon)>) {
         let place = Place::with_node();
         let daemon = place.daemon();
         json(&place, &["peer", "add", up.url()]);
-        let invited = json(&host, &["group", "invite", "team", &did_key(&place)]);
-        json(&place, &["group", "join", text(&invited["ticket"])]);
-        // The link may come after that; then the roster does by itself.
-        let joined = loop {
-            let joined = team(&place);
-            if joined["revision"] != 0 {
-                break joined;
-            }
-            std::thread::yield_now();
-        };
+        let joined = joins(&place, &host, &[]);
         assert_eq!(
             (&joined["member"], &joined["host"]),
             (&true.into(), &false.into())
@@ -299,4 +306,41 @@ fn group_a_member_goes_on_with_another_host_when_its_own_is_killed() {
     for place in [&ann, &ben, &cy] {
         assert_eq!(has(place), (3.into(), 0.into()));
     }
+}
+
+/// The host that a member asks is killed and stays away: the member goes over to the other one by itself, and asks that
+/// one after a restart too. How long a host may be gone is the member's to say.
+#[test]
+fn group_a_member_goes_over_by_itself_when_its_host_is_gone() {
+    let (ann, mut ann_up, _) = group_of(0);
+    let cy = place();
+    let cy_up = cy.daemon();
+    let ben = Place::with_node();
+    let mut ben_up = ben.start(["run", "--json", "--set", "groups.host_gone_ms=1000"]);
+    assert_eq!(ben_up.line()["up"], true);
+    json(&cy, &["peer", "add", ann_up.url()]);
+    json(&ben, &["peer", "add", ann_up.url()]);
+    json(&ben, &["peer", "add", cy_up.url()]);
+    joins(&ben, &ann, &[]);
+    joins(&cy, &ann, &["--host"]);
+    json(&ann, &["group", "post", "team", "hello"]);
+    assert_eq!(follow(&cy, 1), follow(&ben, 1));
+    // It greets its host before it reconciles, and so has the roster that lists the other.
+    assert_eq!(team(&ben)["hosts"].as_array().map(Vec::len), Some(2));
+    ann_up.running.kill();
+    json(&ben, &["group", "post", "team", "while ann is dead"]);
+    assert_eq!(follow(&cy, 2)[1].1, "while ann is dead");
+    assert_eq!(team(&ben)["asks"], cy_up.did());
+    let status = json(&ben, &["status"]);
+    assert!(
+        status["groups"]["went_over"].as_u64() >= Some(1),
+        "{status}"
+    );
+    assert_eq!(ben_up.terminate(), Some(0));
+    let _ben_up = ben.daemon();
+    let known = team(&ben);
+    assert_eq!(
+        (&known["asks"], &known["waiting"]),
+        (&cy_up.did().into(), &0.into())
+    );
 }

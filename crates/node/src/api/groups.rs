@@ -56,6 +56,8 @@ pub struct GroupReport {
     pub hosts: Vec<String>,
     /// The host whose numbers the posts have here, if not this node's own.
     pub follows: Option<String>,
+    /// The host that this node asks, and no other while it answers; none at a host, which asks all others.
+    pub asks: Option<String>,
     /// Posts that are here.
     pub posts: u64,
     /// Their bytes.
@@ -609,6 +611,7 @@ fn report(view: &GroupView) -> GroupReport {
         members: all(&view.members),
         hosts: all(&view.hosts),
         follows: view.follows.map(|host| host.to_string()),
+        asks: view.asks.map(|host| host.to_string()),
         posts: view.posts,
         bytes: view.bytes,
         waiting: view.waiting,

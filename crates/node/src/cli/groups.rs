@@ -404,6 +404,7 @@ fn in_full(group: &GroupReport) -> String {
         let course = group.courses.iter().find(|course| &course.with == host);
         let follows = match &group.follows {
             Some(follows) if follows == host => ", followed",
+            _ if group.asks.as_ref() == Some(host) => ", asked",
             _ => "",
         };
         let stands = match course {

@@ -1,6 +1,7 @@
 //! `run`: the daemon.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use overlane_core::{Fault, NetworkId};
 use overlane_node::api::{self, Gate, Identity, LocalApi, OpenedStore};
@@ -111,6 +112,7 @@ pub(super) fn run(home: &Home, run: Run, output: &Output) -> Result<Done, Failur
         }
     });
     let node = node.inbox_store(inbox).inbox_mails(config.inbox_mails);
+    let node = node.group_host_gone(Duration::from_millis(config.group_host_gone_ms));
     runtime.block_on(daemon(
         node,
         home,

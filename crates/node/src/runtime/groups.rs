@@ -23,11 +23,13 @@ pub(crate) struct GroupAsk {
     reply: oneshot::Sender<Result<Reply, GroupsError>>,
 }
 
-/// Opens the groups of a store, on the thread that is to have it.
+/// Opens the groups of a store, on the thread that is to have it; the number is how long a host may be gone, in
+/// milliseconds.
 pub(crate) type OpenGroups = Box<
     dyn FnOnce(
             Own,
             broadcast::Sender<GroupEvent>,
+            u64,
             Now,
         ) -> Result<Box<dyn Machine<Ask = GroupAsk>>, NodeError>
         + Send,
@@ -35,8 +37,9 @@ pub(crate) type OpenGroups = Box<
 
 /// What opens the groups that `store` holds.
 pub(crate) fn opens<S: LogStore + Send + 'static>(store: S) -> OpenGroups {
-    Box::new(move |own, events, now| {
-        let groups = Groups::open(store, own, now)?;
+    Box::new(move |own, events, host_gone_ms, now| {
+        let mut groups = Groups::open(store, own, now)?;
+        groups.set_host_gone_ms(host_gone_ms);
         Ok(Box::new(OnThread {
             groups,
             asked: BTreeMap::new(),

@@ -158,7 +158,13 @@ pub(crate) async fn start(builder: NodeBuilder) -> Result<Node, NodeError> {
     let begun = match begun {
         Ok((committer, mail)) => {
             let told = group_events.clone();
-            match carry_groups(&mut peer, builder.groups, told, words_out, &identity, clock).await {
+            let gone_ms = u64::try_from(builder.group_host_gone.as_millis()).unwrap_or(u64::MAX);
+            let groups = builder.groups;
+            match carry_groups(
+                &mut peer, groups, gone_ms, told, words_out, &identity, clock,
+            )
+            .await
+            {
                 Ok(groups) => Ok((committer, mail, groups)),
                 Err(refused) => {
                     if let Some(mail) = mail {
@@ -336,6 +342,7 @@ async fn carry_references(
 async fn carry_groups(
     peer: &mut Peer,
     open: Option<OpenGroups>,
+    host_gone_ms: u64,
     events: broadcast::Sender<GroupEvent>,
     words: mpsc::UnboundedSender<(Keeper, Word)>,
     identity: &Identity,
@@ -349,7 +356,7 @@ async fn carry_groups(
         secret: identity.sealing_secret(),
         seed: zeroize::Zeroizing::new(identity.nonce()),
     };
-    let open = move |now| open(own, events, now);
+    let open = move |now| open(own, events, host_gone_ms, now);
     let (thread, inlet) = KeeperThread::start(Keeper::Groups, clock, open, words).await?;
     peer.attach_keeper(Keeper::Groups, identity.nonce());
     Ok(Some(((Keeper::Groups, thread), inlet)))

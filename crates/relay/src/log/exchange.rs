@@ -101,13 +101,35 @@ impl<S: LogStore, R: Rules> Logs<S, R> {
         }
     }
 
-    /// Envelopes of this node's own that wait for the host's number.
+    /// Envelopes of this node's own that wait for the host's number, with what is staged. The store is read
+    /// once, however many come.
     ///
     /// # Errors
     /// The store fails.
     pub fn waiting(&mut self, log: &LogId) -> Closing<usize, S> {
-        let rows = self.store.rows(&outbox_key(log, None));
-        Ok(rows.map_err(LogsError::Store)?.len())
+        if self.is_broken(Mutant::CountTheStored) {
+            self.outboxes.remove(log);
+        }
+        Ok(self.outbox(log)?.len())
+    }
+
+    /// The names of what waits, in memory from here on. Asked for before a change of it is staged: the store does not
+    /// show that yet.
+    fn outbox(&mut self, log: &LogId) -> Closing<&mut BTreeSet<EnvelopeId>, S> {
+        if !self.outboxes.contains_key(log) {
+            let rows = self.store.rows(&outbox_key(log, None));
+            let rows = rows.map_err(LogsError::Store)?;
+            let names = rows.iter().filter_map(|(key, _)| outbox_id(key));
+            self.outboxes.insert(*log, names.collect());
+        }
+        Ok(self.outboxes.entry(*log).or_default())
+    }
+
+    /// An envelope waits no more: it has a number, or none is to be had.
+    fn put_away(&mut self, log: &LogId, id: &EnvelopeId) -> Closing<(), S> {
+        self.outbox(log)?.remove(id);
+        self.stage.row(outbox_key(log, Some(id)), None);
+        Ok(())
     }
 
     /// Whose numbers a log has here.
@@ -180,7 +202,8 @@ impl<S: LogStore, R: Rules> Logs<S, R> {
         envelope: &[u8],
         host: Did,
         now_ms: u64,
-    ) {
+    ) -> Closing<(), S> {
+        self.outbox(&log)?.insert(id);
         // What waits is sent in the order it was written.
         self.put_out_ms = now_ms.max(self.put_out_ms.saturating_add(1));
         let row = [&self.put_out_ms.to_be_bytes()[..], envelope].concat();
@@ -188,6 +211,7 @@ impl<S: LogStore, R: Rules> Logs<S, R> {
         if self.peers.contains_key(&host) {
             self.stage.owed.push((host, Owed::Post(log, id)));
         }
+        Ok(())
     }
 
     /// Numbers here what waits for the number of a host that is asked no more, in the order it was written; of a log that
@@ -204,7 +228,7 @@ impl<S: LogStore, R: Rules> Logs<S, R> {
             if self.stage.is_full() {
                 return Ok(true);
             }
-            self.stage.row(outbox_key(&log, Some(&id)), None);
+            self.put_away(&log, &id)?;
             if self.is_broken(Mutant::LoseTheWaiting) {
                 continue;
             }
@@ -218,6 +242,7 @@ impl<S: LogStore, R: Rules> Logs<S, R> {
                 Err(Failure::Refused(Refusal::Busy)) => {
                     let row = [&written_ms.to_be_bytes()[..], &envelope].concat();
                     self.stage.row(outbox_key(&log, Some(&id)), Some(row));
+                    self.outbox(&log)?.insert(id);
                     return Ok(true);
                 }
                 Err(Failure::Refused(refusal)) => {
@@ -238,7 +263,7 @@ impl<S: LogStore, R: Rules> Logs<S, R> {
         for (written_ms, id, _) in self.waiting_in_order(log)? {
             if written_ms < before_ms {
                 let code = Refusal::TooOld { log: *log }.code().to_owned();
-                self.stage.row(outbox_key(log, Some(&id)), None);
+                self.put_away(log, &id)?;
                 let log = *log;
                 self.stage.events.push(Event::PostRefused { log, id, code });
             }
@@ -336,7 +361,7 @@ impl<S: LogStore, R: Rules> Logs<S, R> {
         if self.book(&log)?.numbering == Numbering::Of(from)
             && let Some(envelope) = self.in_outbox(&log, &id)?
         {
-            self.stage.row(outbox_key(&log, Some(&id)), None);
+            self.put_away(&log, &id)?;
             let own = self.rules.judge(&log, &envelope, &from, now_ms)?;
             let place = Place::At(seq);
             let kept = self.take_pushed(log, &envelope, own, place, now_ms);
@@ -377,7 +402,7 @@ impl<S: LogStore, R: Rules> Logs<S, R> {
             && self.book(&log)?.numbering == Numbering::Of(from)
             && self.in_outbox(&log, &id)?.is_some()
         {
-            self.stage.row(outbox_key(&log, Some(&id)), None);
+            self.put_away(&log, &id)?;
             let code = code.to_owned();
             self.stage.events.push(Event::PostRefused { log, id, code });
         }

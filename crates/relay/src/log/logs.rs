@@ -17,7 +17,7 @@ use super::stage::Stage;
 use super::store::{Entry, LogStore};
 use super::told::{Counters, Event, Failure, LogsError, Owed, Peer, PeerState, Place};
 use overlane_core::Did;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// The logs of one node.
 #[derive(Debug)]
@@ -32,6 +32,8 @@ pub struct Logs<S: LogStore, R> {
     /// Whose turn it is to be given a frame.
     pub(super) turn: Option<Did>,
     pub(super) exchanges: BTreeMap<(LogId, Did), Exchange>,
+    /// What waits for a host's number, by name; of the logs that were asked about.
+    pub(super) outboxes: BTreeMap<LogId, BTreeSet<EnvelopeId>>,
     pub(super) events: VecDeque<Event>,
     pub(super) counters: Counters,
     /// When the envelope that waits last was written.
@@ -70,6 +72,7 @@ impl<S: LogStore, R: Rules> Logs<S, R> {
             peers: BTreeMap::new(),
             turn: None,
             exchanges: BTreeMap::new(),
+            outboxes: BTreeMap::new(),
             events: VecDeque::new(),
             counters: Counters::default(),
             put_out_ms: 0,
@@ -159,6 +162,7 @@ impl<S: LogStore, R: Rules> Logs<S, R> {
         self.books.remove(log);
         self.stage.books.remove(log);
         self.exchanges.retain(|(of, _), _| of != log);
+        self.outboxes.remove(log);
         for kind in LOG_ROWS {
             let prefix: Vec<u8> = std::iter::once(kind).chain(log.0).collect();
             let rows = self.store.rows(&prefix).map_err(LogsError::Store)?;
@@ -415,7 +419,7 @@ impl<S: LogStore, R: Rules> Logs<S, R> {
             Numbering::Own => {
                 self.accept(log, judged, &envelope, Place::Next, own.slot, now_ms)?;
             }
-            Numbering::Of(host) => self.put_out(log, judged.id, &envelope, host, now_ms),
+            Numbering::Of(host) => self.put_out(log, judged.id, &envelope, host, now_ms)?,
         }
         Ok(judged.id)
     }
@@ -448,6 +452,7 @@ impl<S: LogStore, R: Rules> Logs<S, R> {
         if !matches!(error, LogsError::Peer(_)) {
             self.closed = true;
             self.peers.clear();
+            self.outboxes.clear();
             self.stage = Stage::default();
         }
         error

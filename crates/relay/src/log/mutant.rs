@@ -24,4 +24,6 @@ pub enum Mutant {
     PushThePlanned,
     /// What waits for the number of a host that is asked no more is let go of.
     LoseTheWaiting,
+    /// What waits is read from the store whenever it is counted.
+    CountTheStored,
 }

@@ -20,6 +20,10 @@ pub struct MemoryLogs {
     rows: BTreeMap<Vec<u8>, Vec<u8>>,
     /// Commits so far.
     pub commits: u64,
+    /// Rows read so far.
+    pub rows_read: u64,
+    /// Envelopes read so far.
+    pub envelopes_read: u64,
     /// The commit that fails, counted from one, and whether its changes are kept all the same.
     pub fail_at: Option<(u64, bool)>,
     failed: bool,
@@ -108,6 +112,7 @@ impl LogStore for MemoryLogs {
 
     fn envelope(&mut self, log: &LogId, seq: u64) -> Result<Option<Vec<u8>>, MadeToFail> {
         self.check()?;
+        self.envelopes_read += 1;
         let found = self.log(log).and_then(|log| log.entries.get(&seq));
         Ok(found.map(|it| it.1.clone()))
     }
@@ -123,9 +128,11 @@ impl LogStore for MemoryLogs {
         self.check()?;
         let rows = self.rows.range(prefix.to_vec()..);
         let rows = rows.take_while(|(key, _)| key.starts_with(prefix));
-        Ok(rows
+        let rows: Vec<_> = rows
             .map(|(key, value)| (key.clone(), value.clone()))
-            .collect())
+            .collect();
+        self.rows_read += rows.len() as u64;
+        Ok(rows)
     }
 
     fn commit(&mut self, changes: Vec<Change>) -> Result<(), MadeToFail> {

@@ -224,6 +224,40 @@ fn law_group_a_member_that_has_its_share_makes_room_for_itself() {
     assert_eq!((counters.let_go, counters.refused), (6, 0));
 }
 
+/// One author has four of eight entries, and another brings forty, each by a slot of its own; how many the first has then.
+fn flooded_by_slots(full: Full) -> usize {
+    let mut host = node(retained(8, full));
+    let put = |host: &mut Node, author: u8, slot: u32, number: u64| {
+        let envelope = envelope(author, number);
+        let frame = Frame::Send {
+            log: LOG,
+            envelope: &envelope,
+        };
+        let account = did(author);
+        let by = overlane_relay::log::Peer { account, slot };
+        host.handle_frame(by, &frame.to_bytes(), NOW_MS).unwrap();
+        host.flush(NOW_MS).unwrap();
+        owed(host);
+    };
+    for number in 0..4 {
+        put(&mut host, 2, 7, number);
+    }
+    for number in 0..40 {
+        put(&mut host, 1, 100 + number, u64::from(number));
+    }
+    let held = host.store().entries(&LOG, 0, 99).unwrap();
+    assert_eq!(held.len(), 8);
+    held.iter().filter(|it| it.author == did(2)).count()
+}
+
+/// A share of a group's log is an author's. In a log that is shared by slots, as an inbox is, who has many connections has
+/// the room of who has one.
+#[test]
+fn law_group_a_share_is_an_authors_by_however_many_slots_its_posts_come() {
+    assert_eq!(flooded_by_slots(Full::Oldest), 4);
+    assert!(flooded_by_slots(Full::Fair) < 4, "the check sees it");
+}
+
 #[test]
 fn law_what_is_over_its_age_goes() {
     let mut host = node(retained(8, Full::Oldest));

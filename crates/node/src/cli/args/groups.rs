@@ -84,12 +84,14 @@ pub(in crate::cli) enum Groups {
     /// Reconcile with a host now; exit code 1 if they did not come to have the same
     ///
     /// The node does so by itself whenever a host can be reached; and with another, once the one that it
-    /// asks has given no answer for half a minute.
-    #[command(after_help = "Example: overlane group sync team")]
+    /// asks has given no answer for as long as `groups.host_gone_ms` says: half a minute, if nobody changed it.
+    #[command(
+        after_help = "Example: overlane group sync team\n         overlane group sync team --host DID    go over to that host, for good"
+    )]
     Sync {
         /// The group, by its name here or on the network
         group: String,
-        /// Ask this host from now on, until the node is started again, if it is not asked already; the node then numbers posts by itself
+        /// Ask this host from now on, after restarts too, if it is not asked already; the node then numbers posts by itself
         #[arg(long, value_name = "DID")]
         host: Option<String>,
     },

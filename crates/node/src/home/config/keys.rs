@@ -9,6 +9,7 @@ use crate::PEERS_MAX;
 use crate::api::ALLOWED_MAX;
 use crate::link::ice::ICE_SERVERS_MAX;
 use crate::link::ports::PORTS_MIN;
+use crate::peer::groups::{GONE_MAX_MS, GONE_MIN_MS};
 
 /// What comes before a key's name in the environment.
 pub(super) const ENVIRONMENT_PREFIX: &str = "OVERLANE_";
@@ -45,6 +46,7 @@ pub(super) enum Key {
     LimitsChunks,
     LimitsQueued,
     InboxMails,
+    GroupsHostGone,
     IceServers,
 }
 
@@ -299,6 +301,16 @@ pub const KEYS: &[KeySpec] = &[
         unit: "mails",
         what: "Mails that this node holds for one account that is away; at it, whoever has most there gives way \
                to whoever has less, and where all have as much, more is refused with `log/share_full`.",
+    },
+    KeySpec {
+        key: Key::GroupsHostGone,
+        name: "groups.host_gone_ms",
+        kind: Kind::Number(GONE_MIN_MS, GONE_MAX_MS),
+        unit: "milliseconds",
+        what: "How long the host of a group that this node asks may give no answer; then the group's other hosts are \
+               asked, and the first that answers is the one from there on. What waits goes there. A member that goes \
+               over numbers posts by itself: less suits a host that is often away for long, more one that is often \
+               started anew.",
     },
     KeySpec {
         key: Key::IceServers,

@@ -30,6 +30,7 @@ use super::files::{OTHERS, PRIVATE};
 use crate::Limits;
 use crate::link::ice::{IceServer, facing_the_network};
 use crate::link::ports::Ports;
+use crate::peer::groups::GONE_MS;
 
 pub use keys::{KEYS, KeySpec, Kind};
 pub use layers::{Origin, Setting, Settings, Sources};
@@ -78,6 +79,8 @@ pub struct Config {
     pub limits: Limits,
     /// Mails that are held for one account that is away.
     pub inbox_mails: u64,
+    /// How long the host of a group that this node asks may give no answer, in milliseconds.
+    pub group_host_gone_ms: u64,
     /// STUN and TURN servers, which help links through NATs.
     pub ice_servers: Vec<IceServer>,
 }
@@ -148,6 +151,7 @@ impl Config {
             },
             limits: profile.limits(),
             inbox_mails: INBOX_MAILS,
+            group_host_gone_ms: GONE_MS,
             ice_servers: Vec::new(),
         }
     }

@@ -52,6 +52,7 @@ fn the_written_file_reads_back() {
             ..Profile::Server.limits()
         },
         inbox_mails: 256,
+        group_host_gone_ms: 5_000,
         ice_servers: vec![
             IceServer::new("stun:a", None, None).expect("a server"),
             IceServer::new("turn:b:1", Some("me"), Some("\"q\"")).expect("a server"),

@@ -7,9 +7,9 @@ use overlane_core::group::{GroupKey, Roster};
 use overlane_core::identity::Verified;
 use overlane_core::seal::SealingKey;
 
+use super::AskId;
 use super::earlier::{Asking, EarlierRosters};
 use super::rows::GroupRow;
-use super::{AskId, GONE_MS};
 use crate::peer::Now;
 
 /// A group of this node's.
@@ -28,7 +28,7 @@ pub(super) struct Group {
     pub(super) courses: BTreeMap<Did, Course>,
     /// At a host: who is told of news.
     pub(super) followers: BTreeMap<Did, Follower>,
-    /// Of a member that numbers for itself: the host that it asks.
+    /// Of a member that numbers for itself: the host that it asks. Kept in a row.
     pub(super) home: Option<Did>,
     /// Posts waited for the number of a host that is asked no more: they are to be numbered here.
     pub(super) numbers_waiting: bool,
@@ -140,18 +140,24 @@ impl Group {
     }
 
     /// Whether a host has given no answer for so long that others are asked.
-    pub(super) fn is_gone(&self, host: &Did, now: Now) -> bool {
+    pub(super) fn is_gone(&self, host: &Did, gone_ms: u64, now: Now) -> bool {
         let course = self.courses.get(host);
         let since_ms = course.and_then(|course| course.failing_since_ms);
-        since_ms.is_some_and(|since_ms| since_ms.saturating_add(GONE_MS) <= now.steady_ms)
+        since_ms.is_some_and(|since_ms| since_ms.saturating_add(gone_ms) <= now.steady_ms)
     }
 
     /// The nodes that this one greets: the hosts that it reconciles with, the others that it
     /// brings its own roster to, whoever may have the first roster, whoever may stand in for a home
     /// that is gone, and whom its user asks about.
-    pub(super) fn counterparts(&self, own: &Did, home: Option<Did>, now: Now) -> BTreeSet<Did> {
+    pub(super) fn counterparts(
+        &self,
+        own: &Did,
+        home: Option<Did>,
+        gone_ms: u64,
+        now: Now,
+    ) -> BTreeSet<Did> {
         let owner = self.row.owner;
-        let gone = home.is_some_and(|home| self.is_gone(&home, now));
+        let gone = home.is_some_and(|home| self.is_gone(&home, gone_ms, now));
         let all = *own == owner || self.is_host(own) || self.roster.is_none() || gone;
         let mut them: BTreeSet<Did> = match all {
             true => self.hosts().iter().copied().collect(),

@@ -5,8 +5,11 @@
 //! see before. Whoever was not in the group then is not on that roster, and is given nothing.
 //!
 //! A node asks from the newest epoch that it lacks downward, one at a time, until it has all or is told that there is
-//! no more for it. Law (while it was in): a member that comes back reads every post of the epochs it was in without a
-//! break up to now, as far back as its host keeps their rosters ([`EARLIER_MAX`], [`EARLIER_MAX_BYTES`]).
+//! no more for it: the host's next roster below does not list it. Law (while it was in): a member that comes back has the
+//! key of every epoch that it had it of before, and of those it was in without a break up to now, as far back as its host
+//! keeps their rosters ([`EARLIER_MAX`], [`EARLIER_MAX_BYTES`]). Those it was away in before a break do not come.
+//!
+//! A key that came is kept as it stood in its roster, sealed to the account: a start opens it again, and no post is read.
 
 use std::collections::BTreeMap;
 

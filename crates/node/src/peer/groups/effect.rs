@@ -204,6 +204,8 @@ pub struct GroupView {
     pub host: bool,
     /// The host whose numbers the posts have here, if not this node's own.
     pub follows: Option<Did>,
+    /// The host that this node asks, and no other while it answers; none at a host, which asks all others.
+    pub asks: Option<Did>,
     /// Posts that are here.
     pub posts: u64,
     /// Their bytes.

@@ -1,10 +1,12 @@
 //! Which host a member asks, and what it does when that one is gone.
 //!
 //! A member asks one host, its **home**. While it follows it, its posts have that host's numbers, and what it writes waits
-//! for them. A home that has given no answer for [`GONE_MS`](super::GONE_MS) is gone: then the other hosts are greeted too,
+//! for them. A home that has given no answer for [`GONE_MS`](super::GONE_MS), or as
+//! long as its user says, is gone: then the other hosts are greeted too,
 //! and the first that answers is the home from there on. Two hosts number apart, so the member keeps the numbers it has,
 //! numbers for itself what comes, and reconciles in the space that all holders share. The same happens when the roster
-//! lists the home no more, when the home numbered anew, and when the user asks for another host.
+//! lists the home no more, when the home numbered anew, and when the user asks for another host. Whom a member went over
+//! to is kept: it is asked after a restart, too.
 //!
 //! Law (none waits for ever): what waited for the number of a host that is asked no more is numbered here then, in the
 //! order it was written, and goes to the next host; an envelope has one name everywhere, so what the old host had taken
@@ -19,6 +21,7 @@ use overlane_relay::log::group::POST_AGE_MAX_MS;
 use overlane_relay::log::{LogId, LogStore, Numbering, is_passing};
 
 use super::book::{Course, Stage, Want};
+use super::rows::{HOME_ROWS, key};
 use super::{Effect, GroupEvent, Groups, GroupsError};
 use crate::peer::Now;
 
@@ -30,7 +33,7 @@ impl<S: LogStore> Groups<S> {
         let Some(group) = self.groups.get_mut(&log) else {
             return;
         };
-        let wanted = group.counterparts(&own, home, now);
+        let wanted = group.counterparts(&own, home, self.host_gone_ms, now);
         let (kept, gone): (BTreeMap<_, _>, BTreeMap<_, _>) = std::mem::take(&mut group.courses)
             .into_iter()
             .partition(|(host, _)| wanted.contains(host));
@@ -106,11 +109,11 @@ impl<S: LogStore> Groups<S> {
     /// A host answered. One that is not the home becomes it, if the home is gone or the user wants that.
     pub(super) fn answered(&mut self, log: LogId, from: Did, now: Now) {
         let home = self.home(&log);
-        let own = self.did;
+        let (own, gone_ms) = (self.did, self.host_gone_ms);
         let Some(group) = self.groups.get_mut(&log) else {
             return;
         };
-        let gone = home.is_none_or(|home| group.is_gone(&home, now));
+        let gone = home.is_none_or(|home| group.is_gone(&home, gone_ms, now));
         let stands_in = group.is_host(&from) && !group.is_host(&own) && home != Some(from);
         let Some(course) = group.courses.get_mut(&from) else {
             return;
@@ -131,6 +134,8 @@ impl<S: LogStore> Groups<S> {
         self.counters.went_over += 1;
         if let Some(group) = self.groups.get_mut(&log) {
             group.home = Some(host);
+            let row = key(HOME_ROWS, &log, &[]);
+            self.logs.put_row(row, Some(host.0.to_vec()));
         }
         self.number_here(log);
         self.set_courses(log, now);

@@ -114,8 +114,15 @@ pub const EVERY_MS: u64 = 60_000;
 /// The first pause after a failure, in milliseconds; each doubles the last, up to [`EVERY_MS`].
 pub const PAUSE_MS: u64 = 1_000;
 
-/// How long the host that a member asks may give no answer before the others are asked, in milliseconds.
+/// How long the host that a member asks may give no answer before the others are asked, in milliseconds, unless its
+/// user says otherwise ([`Groups::set_host_gone_ms`]).
 pub const GONE_MS: u64 = 30_000;
+
+/// The least that a user may make of it: a host that is started anew in a moment is waited for.
+pub const GONE_MIN_MS: u64 = PAUSE_MS;
+
+/// The most: a day.
+pub const GONE_MAX_MS: u64 = 24 * 3_600 * 1_000;
 
 /// How long a follower is told of news after it asked, in milliseconds.
 pub const FOLLOW_MS: u64 = 5 * 60_000;
@@ -128,6 +135,8 @@ const _: () = assert!(SYNCS_MAX < overlane_relay::log::bounds::EXCHANGES_MAX);
 const _: () = assert!(POSTS_WAITING_MAX < overlane_relay::log::bounds::OWED_MAX);
 const _: () = assert!(FOLLOW_MS > 2 * EVERY_MS + IDLE_MS);
 const _: () = assert!(GONE_MS > 2 * GREETING_MS && GONE_MS < EVERY_MS);
+const _: () = assert!(GONE_MIN_MS <= GONE_MS && GONE_MS <= GONE_MAX_MS);
+const _: () = assert!(GONE_MAX_MS < overlane_relay::log::group::POST_AGE_MAX_MS);
 const _: () = assert!(POSTS_PER_ASK <= POSTS_WAITING_MAX);
 
 /// All that a node knows of groups.
@@ -155,6 +164,8 @@ pub struct Groups<S: LogStore> {
     held: Vec<Effect>,
     out: VecDeque<Effect>,
     maintain_ms: u64,
+    /// How long a home may give no answer.
+    host_gone_ms: u64,
     /// How far the wall clock was ahead of the steady one when last told.
     ahead_ms: u64,
     failure: Option<String>,
@@ -231,6 +242,12 @@ impl<S: LogStore> Groups<S> {
     /// Signs with this from now on.
     pub fn sign_with(&mut self, signer: Arc<Signer>) {
         self.signer = signer;
+    }
+
+    /// How long the host that a member asks may give no answer before it goes over to another, in milliseconds: within
+    /// [`GONE_MIN_MS`] and [`GONE_MAX_MS`], whatever is given.
+    pub fn set_host_gone_ms(&mut self, host_gone_ms: u64) {
+        self.host_gone_ms = host_gone_ms.clamp(GONE_MIN_MS, GONE_MAX_MS);
     }
 
     /// Asks for something. The answer comes as [`Effect::Answer`], once it is durable.

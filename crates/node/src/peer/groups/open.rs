@@ -16,10 +16,10 @@ use super::book::Group;
 use super::earlier::{EarlierRow, Kept};
 use super::leaving::Leaving;
 use super::rows::{
-    COMPLETE_ROWS, EARLIER_ROWS, FLOOR_ROWS, GROUP_ROWS, GroupRow, KEY_ROWS, LEAVING_ROWS,
-    LEFT_ROWS, MEMBER_ROWS, of_key,
+    COMPLETE_ROWS, EARLIER_ROWS, FLOOR_ROWS, GROUP_ROWS, GroupRow, HOME_ROWS, KEY_ROWS,
+    LEAVING_ROWS, LEFT_ROWS, MEMBER_ROWS, of_key,
 };
-use super::{GroupCounters, Groups};
+use super::{GONE_MS, GroupCounters, Groups};
 use crate::peer::Now;
 
 /// Who a node is, for its groups.
@@ -101,6 +101,7 @@ impl<S: LogStore> Groups<S> {
             held: Vec::new(),
             out: VecDeque::new(),
             maintain_ms: now.steady_ms,
+            host_gone_ms: GONE_MS,
             ahead_ms: now.wall_ms.saturating_sub(now.steady_ms),
             failure: None,
             counters: GroupCounters::default(),
@@ -165,6 +166,13 @@ fn read<S: LogStore>(
         let (log, floor) = read.ok_or_else(|| corrupt(&key))?;
         if let Some(group) = groups.get_mut(&log) {
             group.floor = u64::from_be_bytes(floor);
+        }
+    }
+    for (key, value) in rows(store, HOME_ROWS)? {
+        let read = of_key(&key).and_then(|(log, _)| Some((log, value.as_slice().try_into().ok()?)));
+        let (log, home) = read.ok_or_else(|| corrupt(&key))?;
+        if let Some(group) = groups.get_mut(&log) {
+            group.home = Some(Did(home));
         }
     }
     for (log, group) in &mut groups {

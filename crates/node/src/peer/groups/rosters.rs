@@ -13,7 +13,9 @@ use overlane_relay::log::{Access, LogId, LogStore, Numbering};
 
 use super::book::Group;
 use super::earlier::earlier_row;
-use super::rows::{COMPLETE_ROWS, FLOOR_ROWS, GROUP_ROWS, KEY_ROWS, LEFT_ROWS, MEMBER_ROWS, key};
+use super::rows::{
+    COMPLETE_ROWS, FLOOR_ROWS, GROUP_ROWS, HOME_ROWS, KEY_ROWS, LEFT_ROWS, MEMBER_ROWS, key,
+};
 use super::wire::Said;
 use super::{Effect, GroupEvent, Groups, GroupsError, KEYS_MAX};
 use crate::peer::Now;
@@ -215,8 +217,8 @@ impl<S: LogStore> Groups<S> {
         }
     }
 
-    /// Says whose numbers the log has here: this node's own at a host, else those of the host that
-    /// brought the roster, or of the first.
+    /// Says whose numbers the log has here: this node's own at a host, else those of the host that it
+    /// went over to, of the one that brought the roster, or of the first.
     fn number(&mut self, log: LogId, from: Option<Did>) -> Result<(), GroupsError> {
         let numbering = self.logs.numbering(&log);
         let numbering = self.check(numbering)?;
@@ -225,9 +227,11 @@ impl<S: LogStore> Groups<S> {
         };
         let hosts = group.hosts();
         let hosts_it = group.is_host(&self.did);
-        let first = from
+        let first = [group.home, from].into_iter().flatten();
+        let first = first
             .filter(|it| hosts.contains(it))
-            .or(hosts.first().copied());
+            .chain(hosts.first().copied())
+            .next();
         match (numbering, first) {
             (Numbering::Of(host), _) if hosts_it || !hosts.contains(&host) => {
                 self.number_here(log);
@@ -266,6 +270,7 @@ impl<S: LogStore> Groups<S> {
         self.logs.put_row(key(GROUP_ROWS, &log, &[]), None);
         self.logs.put_row(key(COMPLETE_ROWS, &log, &[]), None);
         self.logs.put_row(key(FLOOR_ROWS, &log, &[]), None);
+        self.logs.put_row(key(HOME_ROWS, &log, &[]), None);
         for epoch in group.earlier.epochs() {
             self.logs.put_row(earlier_row(&log, epoch), None);
         }

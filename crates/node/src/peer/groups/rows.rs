@@ -10,6 +10,7 @@
 //! | `95`, log | `[owner, until_ms]`: a group that was left, whose owner has not answered |
 //! | `96`, log, epoch | `[whether it is the last, roster]`: at a host, the last roster of an epoch that is over |
 //! | `97`, log | no key of this epoch or an earlier one is to be had |
+//! | `98`, log | the host that a member went over to |
 
 use overlane_core::Did;
 use overlane_core::group::GROUP_HOSTS_MAX;
@@ -24,6 +25,7 @@ pub(super) const COMPLETE_ROWS: u8 = 0x94;
 pub(super) const LEAVING_ROWS: u8 = 0x95;
 pub(super) const EARLIER_ROWS: u8 = 0x96;
 pub(super) const FLOOR_ROWS: u8 = 0x97;
+pub(super) const HOME_ROWS: u8 = 0x98;
 
 /// One group.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -94,6 +94,7 @@ impl<S: LogStore> Groups<S> {
             Numbering::Own => None,
             Numbering::Of(host) => Some(host),
         };
+        let asks = self.home(log);
         let id = GroupId(log.0);
         let group = self.groups.get(log);
         let group = group.ok_or(GroupsError::NotKnown { group: id })?;
@@ -120,6 +121,7 @@ impl<S: LogStore> Groups<S> {
             member: group.has(&self.did),
             host: group.is_host(&self.did),
             follows,
+            asks,
             posts,
             bytes,
             waiting,
