@@ -28,6 +28,8 @@ pub mod share;
 pub mod sim;
 mod status;
 mod store_times;
+mod watch;
+mod words;
 /// For tests of applications: many nodes of the production code on a virtual clock, network and disk, each with an
 /// application of yours ([`Application`](testkit::Application)), under faults that a seed draws.
 #[cfg(feature = "sim")]
@@ -51,3 +53,4 @@ pub use sending::{Sealing, Sending};
 pub use session::Session;
 pub use status::{NeighbourStatus, PeerState, PeerStatus, QueueStatus, Role, Status, StoreStatus};
 pub use store_times::{Distribution, StoreTimes};
+pub use watch::{Health, Waiting};

@@ -14,12 +14,13 @@ use crate::builder::NodeBuilder;
 use crate::error::NodeError;
 use crate::link::{LinkError, LinkId, LinkStatus, Links};
 use crate::messages::Messages;
-use crate::peer::{Counters, Event, Peer, bounds};
+use crate::peer::{Counters, Event, Peer, SlotUse, bounds};
 use crate::places::Places;
 use crate::refs::Shared as SharedRefs;
 use crate::runtime::{Clock, Command, GroupDoor, Identity, LinksUp, Posted, Supervisor};
 use crate::status::{NeighbourStatus, PeerStatus, QueueStatus, Status, StoreStatus};
 use crate::store_times::StoreTimes;
+use crate::watch::Watches;
 
 /// How long a link of the destination's own is waited for where another leads there.
 const LINK_OF_ITS_OWN: Duration = Duration::from_millis(500);
@@ -76,6 +77,7 @@ pub(crate) struct Parts {
     pub(crate) refs: Arc<SharedRefs>,
     pub(crate) groups: Arc<GroupDoor>,
     pub(crate) up: watch::Receiver<LinksUp>,
+    pub(crate) watches: Watches,
     pub(crate) supervisor: Supervisor,
     pub(crate) store_times: Arc<Mutex<StoreTimes>>,
     pub(crate) stop_listening: Option<oneshot::Sender<()>>,
@@ -114,7 +116,8 @@ impl Node {
         self.parts().identity.network()
     }
 
-    /// Where this node takes offers, for other nodes to connect to; `None` when it takes none.
+    /// Where this node takes offers, for other nodes to connect to; `None` when it takes none. One that listens at every
+    /// address of its machine names the one that its links are bound to.
     pub fn url(&self) -> Option<&str> {
         self.parts().url.as_deref()
     }
@@ -219,6 +222,7 @@ impl Node {
             renews_itself: parts.identity.renews_itself(),
             delegation_ends_ms: parts.identity.signer().delegation().life().last_ms(),
             links: seen.links,
+            slots: seen.slots,
             peers,
             peers_via: seen.peers_via,
             neighbours: seen.neighbours,
@@ -364,6 +368,7 @@ impl Drop for Shared {
 struct Seen {
     store: StoreStatus,
     links: Vec<(LinkId, Did)>,
+    slots: BTreeMap<LinkId, SlotUse>,
     peers_via: BTreeMap<Did, Did>,
     neighbours: Vec<NeighbourStatus>,
     place_confirmed_ms: Option<u64>,
@@ -378,11 +383,6 @@ struct Seen {
 impl Seen {
     /// With how messages go to those that are `known` from the configuration.
     fn of(peer: &Peer, known: &[Did]) -> Self {
-        let store = match (peer.has_store(), peer.engine().failure()) {
-            (false, _) => StoreStatus::Absent,
-            (true, None) => StoreStatus::Durable,
-            (true, Some(error)) => StoreStatus::Failed(error.clone()),
-        };
         let queues = Class::ALL.into_iter().zip(peer.queues());
         let queue = |(class, (held, high_water))| QueueStatus {
             class,
@@ -390,8 +390,9 @@ impl Seen {
             high_water,
         };
         Self {
-            store,
+            store: StoreStatus::of(peer),
             links: peer.links().collect(),
+            slots: peer.slots().collect(),
             peers_via: known
                 .iter()
                 .filter_map(|&did| Some((did, peer.route(did).next_hop()?)))

@@ -192,7 +192,9 @@ impl Node {
     /// # Errors
     /// [`NodeError::Closed`].
     pub async fn learn(&self, account: AccountKey) -> Result<(), NodeError> {
-        self.command(Command::Learn(Box::new(account))).await
+        self.command(Command::Learn(Box::new(account))).await?;
+        // Noted once what was asked after it is answered: what is sent from now on finds the key.
+        self.seen(|_| ()).await
     }
 
     pub(crate) fn outgoing(

@@ -8,7 +8,7 @@ use overlane_core::{Class, Did, NetworkId, replay};
 use crate::link::LinkId;
 use crate::link::ice::IceServerState;
 use crate::link::tried::{Attempt, Nat};
-use crate::peer::Counters;
+use crate::peer::{Counters, Peer, SlotUse};
 use crate::store_times::StoreTimes;
 
 /// A node at one instant.
@@ -30,6 +30,8 @@ pub struct Status {
     pub renews_itself: bool,
     /// The admitted links, in the order they came up.
     pub links: Vec<(LinkId, Did)>,
+    /// The connection slot of each of them.
+    pub slots: BTreeMap<LinkId, SlotUse>,
     /// The STUN and TURN servers by their URLs, and how each fared last.
     pub ice_servers: Vec<(String, IceServerState)>,
     /// What stands before this node, as those servers see it.
@@ -99,6 +101,16 @@ pub enum StoreStatus {
     Durable,
     /// It failed: every send and every admission is refused until a restart.
     Failed(StoreError),
+}
+
+impl StoreStatus {
+    pub(crate) fn of(peer: &Peer) -> Self {
+        match (peer.has_store(), peer.engine().failure()) {
+            (false, _) => Self::Absent,
+            (true, None) => Self::Durable,
+            (true, Some(error)) => Self::Failed(error.clone()),
+        }
+    }
 }
 
 /// A peer that a node keeps a link to.

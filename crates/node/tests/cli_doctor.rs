@@ -15,7 +15,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, SystemTime};
 
 use serde_json::Value;
-use support::{Pair, Place, Running};
+use support::{Pair, Place, Running, lose_an_answer};
 
 /// The steps, the sum, and the exit code.
 fn doctor(place: &Place, args: &[&str]) -> (Vec<Value>, Value, i32) {
@@ -203,7 +203,7 @@ fn cli_doctor_asks_a_running_node_and_follows_the_way_to_another() {
     let beyond = pair.here.overlane(["health", "--links", "2"]);
     assert_eq!(
         (beyond.code, beyond.out.trim()),
-        (1, "not healthy: 1 links, and 2 are asked for")
+        (1, "not healthy: 1 link, and 2 are asked for")
     );
     let there = pair.receiver.did();
     // Two that were linked this instant are a ring a moment later.
@@ -218,12 +218,42 @@ fn cli_doctor_asks_a_running_node_and_follows_the_way_to_another() {
             .any(|it| it["step"] == "answer" && found(it, "hops away")),
         "{steps:?}"
     );
+    let slot = steps.iter().find(|it| it["step"] == "slot").expect("there");
+    assert!(found(slot, "32 are its own"), "{slot}");
+    let status = pair.here.overlane(["status", "--json"]).json();
+    let link = &status["links"][0];
+    assert_eq!(
+        (&link["up"], &link["slot"]["floor"]),
+        (&true.into(), &32.into())
+    );
+    // What the other node said is charged to it: it is the only one that brings anything.
+    assert!(link["slot"]["streams"].as_u64() >= Some(1), "{link}");
     let nobody = "0f".repeat(20);
     let (steps, sum, code) = doctor(&pair.here, &["peer", &nobody]);
     assert_eq!(code, 1, "{steps:?}");
     assert!(sum["bad"].as_u64().is_some_and(|bad| bad >= 1), "{steps:?}");
     let words = pair.here.overlane(["doctor", "peer", &nobody]);
     assert!(words.out.contains("means"), "{words:?}");
+}
+
+#[test]
+fn cli_health_counts_no_link_that_is_still_on_its_way() {
+    let (here, there) = (Place::with_node(), Place::with_node());
+    let receiver = there.daemon();
+    // The receiver answers an offer, and whoever offered never hears of it: the link waits for nobody.
+    let proxy = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let by = format!("http://{}", proxy.local_addr().expect("bound"));
+    assert_eq!(here.overlane(["peer", "add", &by]).code, 0);
+    let _dialler = here.daemon();
+    lose_an_answer(&proxy, receiver.url());
+    let health = there.overlane(["health", "--links", "1", "--json"]);
+    assert_eq!(health.code, 1, "{health:?}");
+    assert_eq!(health.json()["links"], 0, "{health:?}");
+    let status = there.overlane(["status", "--json"]).json();
+    let links = status["links"].as_array().expect("links");
+    assert!(links.iter().all(|link| link["up"] == false), "{status}");
+    // As it is, it is healthy; and so is a node whose link came up.
+    assert_eq!(there.overlane(["health"]).code, 0);
 }
 
 /// A TURN server that takes nobody's credentials; the rest of a 401 (RFC 8489, section 14).

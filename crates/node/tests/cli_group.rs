@@ -206,6 +206,8 @@ fn group_posts_wait_for_their_host_over_restarts_and_a_kill_of_either() {
     let posted = json(&ben, &["group", "post", "team", "first"]);
     assert_eq!(posted["posts"], 1);
     assert_eq!(follow(&host, 1)[0].1, "first");
+    // The host's number for it has come back: it waits no more.
+    assert_eq!(follow(&ben, 1)[0].1, "first");
     up.running.kill();
     let lines: String = (0..50).map(|number| format!("away {number}\n")).collect();
     let args = ["group", "post", "team", "--lines", "--json"];

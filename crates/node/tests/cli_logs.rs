@@ -10,6 +10,7 @@
 mod support;
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 
 use serde_json::Value;
 use support::{Pair, Place};
@@ -93,6 +94,8 @@ fn cli_support_bundle_holds_no_secret_and_names_nobody() {
     fs::write(&config, text).expect("written");
     let bundle = |name: &str| {
         let made = here.overlane(["support-bundle", name, "--json"]);
+        let mode = fs::metadata(dir.join(name)).expect("a file").mode();
+        assert_eq!(mode & 0o777, 0o600, "whatever the umask");
         assert_eq!(made.code, 0, "{made:?}");
         fs::read_to_string(dir.join(name)).expect("a bundle")
     };

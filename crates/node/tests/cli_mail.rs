@@ -177,7 +177,7 @@ async fn cli_mail_is_held_taken_and_its_end_told_with_codes_and_words() {
     let taken = run(&receiver, &["inbox", "take", digest, "--json"]);
     taken.is_refused(2, "inbox/not_waiting");
     let odd = run(&receiver, &["inbox", "take", "odd", "--json"]);
-    odd.is_refused(2, "api/not_hex");
+    odd.is_refused(2, "api/bad_digest");
 
     // Its sender hears of it, and those who held it hold it no more.
     sender.until(|seen| seen.ended.len() == 2).await;

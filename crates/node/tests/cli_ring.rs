@@ -145,6 +145,14 @@ fn cli_tickets_that_are_none_or_lead_elsewhere_are_refused() {
     let elsewhere = ["invite", "--url", "http://192.0.2.1:7420", "--json"];
     let elsewhere = place.overlane(elsewhere).json();
     assert_eq!(elsewhere["urls"][0], "http://192.0.2.1:7420");
+    // Nobody reaches a node at 0.0.0.0, so no ticket leads there.
+    let everywhere = Place::new();
+    let made = everywhere.overlane(["init", "--listen", "0.0.0.0:0"]);
+    assert_eq!(made.code, 0, "{made:?}");
+    let open = everywhere.daemon();
+    assert!(!open.url().contains("//0.0.0.0:"), "{}", open.url());
+    let ticket = everywhere.overlane(["invite", "--json"]).json();
+    assert_eq!(ticket["urls"][0], open.url());
     let refused = place.overlane(["invite", "--url", "nowhere", "--json"]);
     refused.is_refused(2, "api/bad_peer_url");
     drop(daemon);

@@ -1,6 +1,7 @@
 //! The client of the local API.
 
 use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use axum::body::Bytes;
@@ -126,7 +127,8 @@ impl Client {
         let answer = sender
             .send_request(request)
             .await
-            .map_err(|cause| self.broken(&cause))?;
+            // A node closes the connection of another user's process, and says nothing.
+            .map_err(|cause| self.not_ours().unwrap_or_else(|| self.broken(&cause)))?;
         let status = answer.status();
         let body = answer.into_body();
         if status == StatusCode::OK {
@@ -144,8 +146,20 @@ impl Client {
                 ErrorKind::NotFound | ErrorKind::ConnectionRefused => ClientError::NotRunning {
                     home: self.socket.parent().unwrap_or(Path::new(".")).to_owned(),
                 },
+                ErrorKind::PermissionDenied => ClientError::NotOurs {
+                    socket: self.socket.clone(),
+                },
                 _ => self.broken(&cause),
             })
+    }
+
+    /// Why nothing is answered, where the node runs for another user.
+    fn not_ours(&self) -> Option<ClientError> {
+        let owner = std::fs::metadata(&self.socket).ok()?.uid();
+        let own = rustix::process::geteuid();
+        (!own.is_root() && owner != own.as_raw()).then(|| ClientError::NotOurs {
+            socket: self.socket.clone(),
+        })
     }
 
     async fn whole<T: DeserializeOwned>(&self, body: Incoming) -> Result<T, ClientError> {
@@ -207,6 +221,12 @@ pub enum ClientError {
         /// The home.
         home: PathBuf,
     },
+    /// The node runs for another user, and answers nobody else.
+    #[error("the node behind {} is another user's, and answers nobody else", socket.display())]
+    NotOurs {
+        /// The socket.
+        socket: PathBuf,
+    },
     /// The connection to the daemon broke, or what came over it is no answer.
     #[error("the node behind {} gave no answer: {cause}", socket.display())]
     Broken {
@@ -225,6 +245,7 @@ impl ClientError {
     pub fn code(&self) -> &str {
         match self {
             Self::NotRunning { .. } => "api/not_running",
+            Self::NotOurs { .. } => "api/not_ours",
             Self::Broken { .. } => "api/broken",
             Self::Refused(refusal) => &refusal.error,
         }
@@ -234,6 +255,7 @@ impl ClientError {
     pub fn fault(&self) -> Fault {
         match self {
             Self::NotRunning { .. } | Self::Broken { .. } => Fault::Unreachable,
+            Self::NotOurs { .. } => Fault::Usage,
             Self::Refused(refusal) => refusal.fault.into(),
         }
     }

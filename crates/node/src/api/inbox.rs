@@ -344,7 +344,9 @@ fn parse_digest(text: &str) -> Result<TransactionDigest, ApiError> {
     let digest = bytes.and_then(|bytes| <[u8; 32]>::try_from(bytes).ok());
     digest
         .map(TransactionDigest)
-        .ok_or(ApiError::NotHex { field: "digest" })
+        .ok_or_else(|| ApiError::BadDigest {
+            text: text.chars().take(100).collect(),
+        })
 }
 
 impl InboxReport {

@@ -232,11 +232,21 @@ const FAMILIES: &[Family] = &[
         "STUN and TURN servers by how they fared last: works, unreachable, refused, not asked yet",
         |sample| counted(&sample.status.ice_servers, |it| vec![it.state.clone()]),
     ),
-    gauge("links", &["state"], "Links by state", |sample| {
-        counted(&sample.status.links, |link| {
-            vec![if link.disturbed { "disturbed" } else { "up" }.to_owned()]
-        })
-    }),
+    gauge(
+        "links",
+        &["state"],
+        "Links by state: up, disturbed (nothing heard for a while), not_up (on its way, or ending)",
+        |sample| {
+            counted(&sample.status.links, |link| {
+                let state = match (link.up, link.disturbed) {
+                    (false, _) => "not_up",
+                    (true, true) => "disturbed",
+                    (true, false) => "up",
+                };
+                vec![state.to_owned()]
+            })
+        },
+    ),
     gauge(
         "peers",
         &["state"],

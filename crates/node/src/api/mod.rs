@@ -69,6 +69,7 @@ mod streams;
 mod types;
 mod upload;
 
+pub use crate::words::{counted, instant};
 pub use admissions::{ADMISSION_SPAN, ADMISSION_SPANS_MAX, AdmissionSpan, AdmissionsReport};
 pub use client::{Client, ClientError, Lines};
 pub use dashboard::DASHBOARD_PATH;
@@ -101,6 +102,6 @@ pub use types::{
     IceServerReport, Identity, LaneReport, LinkReport, LinksReport, LogReport, LogRequest,
     NeighbourReport, Nothing, OfferAgainRequest, PeerChanged, PeerReport, PeerRequest, PeersReport,
     PingReport, QueueReport, ReceivingReport, Refusal, RouteReport, SendOutcome, SendReceipt,
-    SendRequest, SendingReport, StatusReport, StoreReport, StreamsReport, TakeRequest,
+    SendRequest, SendingReport, SlotReport, StatusReport, StoreReport, StreamsReport, TakeRequest,
     TakenMessage, UploadLine, UploadRequest, WayReport,
 };

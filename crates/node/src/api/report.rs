@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use overlane_core::identity::AccountKey;
 use overlane_core::lane::{self, LaneStatus};
-use overlane_core::replay::{self, Verdict};
+use overlane_core::replay::{self, SLOT_FLOOR, Verdict};
 use overlane_core::ring::{Path, PathEnd};
 use overlane_core::{Class, Coded, Did};
 
@@ -12,14 +12,15 @@ use super::names::ClassName;
 use super::types::{
     AttemptReport, BucketReport, Cause, DistributionReport, EventLine, HealthReport,
     IceServerReport, Identity, LaneReport, LinkReport, NeighbourReport, PeerReport, QueueReport,
-    ReceivingReport, RouteReport, SendOutcome, SendingReport, StatusReport, StoreReport,
-    StreamsReport, TakenMessage, WayReport,
+    ReceivingReport, RouteReport, SendOutcome, SendingReport, SlotReport, StatusReport,
+    StoreReport, StreamsReport, TakenMessage, WayReport,
 };
 use crate::link::LinkStatus;
 use crate::link::ice::{IceServerState, LinkPath};
 use crate::link::tried::{Attempt, AttemptEnd};
 use crate::peer::inbox::MailEvent;
 use crate::peer::{Counters, Peer};
+use crate::words::counted;
 use crate::{
     Delivery, Distribution, Event, NeighbourStatus, Outcome, PeerState, PeerStatus, Role, Status,
     StoreStatus, StoreTimes,
@@ -58,7 +59,7 @@ pub(super) fn status(
         delegation_ends_ms: status.delegation_ends_ms,
         renews_itself: status.renews_itself,
         store,
-        links: links.iter().map(link).collect(),
+        links: links.iter().map(|it| link(it, status)).collect(),
         ice_servers: status.ice_servers.iter().map(ice_server).collect(),
         nat: (!status.ice_servers.is_empty()).then(|| status.nat.word().to_owned()),
         attempts: status.attempts.iter().map(attempt).collect(),
@@ -119,10 +120,11 @@ pub(super) fn streams(peer: &Peer) -> StreamsReport {
 /// Whether the node does its work: its stores keep what they are given.
 pub(super) fn health(status: &StatusReport) -> HealthReport {
     let store = &status.store;
+    let up = status.links.iter().filter(|link| link.up).count();
     let not = |why: String| HealthReport {
         healthy: false,
         why,
-        links: status.links.len(),
+        links: up,
     };
     if store.state != "durable" {
         let cause = store.error.as_ref();
@@ -138,8 +140,8 @@ pub(super) fn health(status: &StatusReport) -> HealthReport {
         }
         (None, None) => HealthReport {
             healthy: true,
-            why: format!("{} links", status.links.len()),
-            links: status.links.len(),
+            why: counted(up, "link"),
+            links: up,
         },
     }
 }
@@ -384,10 +386,17 @@ fn mail_event(event: &MailEvent) -> EventLine {
     }
 }
 
-fn link(link: &LinkStatus) -> LinkReport {
+fn link(link: &LinkStatus, status: &Status) -> LinkReport {
+    let slot = status.slots.get(&link.link);
     LinkReport {
         link: link.link.0,
         peer: link.peer.to_string(),
+        up: slot.is_some() && !link.leaving,
+        slot: slot.map(|of| SlotReport {
+            number: of.slot.number(),
+            streams: of.streams,
+            floor: SLOT_FLOOR,
+        }),
         dialed_url: link.dialed_url.clone(),
         path: link.path.map(|path| path.word().to_owned()),
         disturbed: link.disturbed,

@@ -13,6 +13,7 @@ use super::openapi::Refused;
 use super::report::verdict_word;
 use super::server::{Answer, Asked, Shared, destination};
 use crate::peer::{Peer, STORIES_MAX, Step, Story, StoryOf};
+use crate::words::instant;
 
 /// Facts that are answered at most; a sequence may be one of many streams.
 const FACTS_MAX: usize = 64;
@@ -188,8 +189,8 @@ fn windows(peer: &Peer, of: StoryOf, facts: &mut Vec<FactReport>) {
         for entry in &record.custody {
             if of.is(&record.stream, entry.sequence, entry.digest) {
                 let says = format!(
-                    "it is in custody here, durably, and waits to be taken until {} ms of Unix time",
-                    entry.spent_ms
+                    "it is in custody here, durably, and waits to be taken until {}",
+                    instant(entry.spent_ms)
                 );
                 facts.push(fact(("custody", "waits"), says, stream, Some(entry.digest)));
             }
@@ -318,8 +319,9 @@ fn mail(peer: &Peer, of: StoryOf, stories: &[&Story], facts: &mut Vec<FactReport
     for held in mail.held.iter().filter(|it| asked(it.digest)) {
         for (by, until_ms) in &held.by {
             let says = format!(
-                "{by} holds it for {} until {until_ms} ms of Unix time, by its signed word",
-                held.destination
+                "{by} holds it for {} until {}, by its signed word",
+                held.destination,
+                instant(*until_ms)
             );
             facts.push(fact(("mail", "held"), says, None, Some(held.digest)));
         }
@@ -391,8 +393,10 @@ fn step((at_ms, step): &(u64, Step)) -> StepReport {
             "its destination says that it admitted it".to_owned(),
         ),
         Step::Held { by, until_ms } => {
-            let says =
-                format!("{by} holds it until {until_ms} ms of Unix time, by its signed word");
+            let says = format!(
+                "{by} holds it until {}, by its signed word",
+                instant(*until_ms)
+            );
             StepReport {
                 until_ms: Some(*until_ms),
                 ..with(by, told("held", says))

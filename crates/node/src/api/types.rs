@@ -21,7 +21,7 @@ pub use sends::{
 };
 pub use status::{
     AttemptReport, BucketReport, DistributionReport, IceServerReport, LaneReport, LinkReport,
-    NeighbourReport, PeerReport, QueueReport, StatusReport, StoreReport, WayReport,
+    NeighbourReport, PeerReport, QueueReport, SlotReport, StatusReport, StoreReport, WayReport,
 };
 
 /// Who a node is.

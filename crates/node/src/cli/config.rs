@@ -59,10 +59,14 @@ fn all_right(home: &Home, settings: &Settings, output: &Output) -> Result<Done, 
         .filter(|setting| !matches!(setting.origin, Origin::Default | Origin::Profile(_)));
     let path = home.config_path().display().to_string();
     let profile = settings.config.profile.name();
+    let without = match home.config_path().exists() {
+        true => String::new(),
+        false => format!("; there is no {path}"),
+    };
     let answer = json!({"ok": true, "config": path, "profile": profile, "keys": said.count()});
     output.answer(&answer, |answer| {
         format!(
-            "nothing is wrong: {} keys are set, over profile {profile}",
+            "nothing is wrong: {} keys are set, over profile {profile}{without}",
             answer["keys"]
         )
     })?;

@@ -9,6 +9,7 @@ use overlane_node::api::{
     Client, CreateGroupRequest, FollowLine, GroupReport, GroupRequest, GroupsReport,
     InviteGroupRequest, InvitedReport, JoinGroupRequest, LeftReport, PageReport, PlanReport,
     PostReport, PostRequest, PostedReport, ReadGroupRequest, RemoveGroupRequest, SyncedReport,
+    counted,
 };
 use overlane_node::groups::POSTS_PER_ASK;
 use overlane_node::home::Home;
@@ -440,18 +441,19 @@ fn synced_in_words(synced: &SyncedReport) -> String {
 }
 
 fn plan_in_words(plan: &PlanReport) -> String {
+    let posts = |count| counted(count, "post");
     let least = if plan.exact { "" } else { "at least " };
     format!(
-        "with {}: {} posts here, {} there\n  would come  {least}{} posts, {} bytes\n  would go    \
-         {least}{} posts, {} bytes\n  besides     {least}{} rounds and {} bytes",
+        "with {}: {} here, {} there\n  would come  {least}{}, {} bytes\n  would go    \
+         {least}{}, {} bytes\n  besides     {least}{} and {} bytes",
         plan.with,
-        plan.here,
+        posts(plan.here),
         plan.there,
-        plan.receive,
+        posts(plan.receive),
         plan.receive_bytes,
-        plan.send,
+        posts(plan.send),
         plan.send_bytes,
-        plan.rounds,
+        counted(plan.rounds, "round"),
         plan.bytes
     )
 }

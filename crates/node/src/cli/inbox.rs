@@ -1,10 +1,10 @@
 //! `inbox list | take | probe`: mail that came while this node was away, and who holds it.
 
-use std::time::{Duration, Instant, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use axum::http::Method;
 use overlane_node::api::{
-    Client, InboxReport, ProbeReport, ProbedReport, TakeMailRequest, TakenMessage,
+    Client, InboxReport, ProbeReport, ProbedReport, TakeMailRequest, TakenMessage, counted, instant,
 };
 use overlane_node::home::Home;
 use serde::Serialize;
@@ -83,7 +83,7 @@ fn in_words(report: &InboxReport, overlane: &str) -> String {
     if report.fetched > 0 || report.full_until_ms.is_some() {
         let (fetched, most) = (report.fetched, report.custody_max);
         let until = report.full_until_ms.map_or_else(String::new, |ms| {
-            format!("; else the first is spent at {}", time(ms))
+            format!("; else the first is spent at {}", instant(ms))
         });
         lines.push(format!(
             "custody is full ({custody} of {most}): {fetched} fetched, and what is with the holders, come when some are taken{until}"
@@ -91,6 +91,7 @@ fn in_words(report: &InboxReport, overlane: &str) -> String {
     }
     lines.push(match report.holders.len() {
         0 => no_holders(overlane),
+        1 => "1 node holds mail for this one while it is away".to_owned(),
         holders => format!("{holders} nodes hold mail for this one while it is away"),
     });
     for holder in &report.holders {
@@ -111,18 +112,22 @@ fn in_words(report: &InboxReport, overlane: &str) -> String {
             "held for {}: {} {by} until {}",
             mail.destination,
             mail.digest,
-            until.map_or_else(String::new, time)
+            until.map_or_else(String::new, instant)
         ));
     }
     for mail in &report.ended {
         let (destination, digest, outcome) = (&mail.destination, &mail.digest, &mail.outcome);
-        let (by, at) = (&mail.by, time(mail.at_ms));
+        let (by, at) = (&mail.by, instant(mail.at_ms));
         lines.push(format!(
             "{outcome} by {destination}: {digest}, says {by}, at {at}"
         ));
     }
     for inbox in &report.inboxes {
-        lines.push(format!("holds {} mails for {}", inbox.mails, inbox.owner));
+        lines.push(format!(
+            "holds {} for {}",
+            counted(inbox.mails, "mail"),
+            inbox.owner
+        ));
     }
     lines.join("\n")
 }
@@ -213,17 +218,6 @@ fn probed(holder: &ProbedReport) -> String {
     }
 }
 
-/// The last instant of the year 9999: what formats a time goes no further.
-const LAST_MS: u64 = 253_402_300_799_999;
-
-/// An instant as people read it; another node may have named any.
-pub(super) fn time(unix_ms: u64) -> String {
-    match unix_ms {
-        ..=LAST_MS => httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_millis(unix_ms)),
-        _ => format!("{unix_ms} ms of Unix time"),
-    }
-}
-
 fn call<T: DeserializeOwned>(
     home: &Home,
     path: &str,
@@ -234,17 +228,4 @@ fn call<T: DeserializeOwned>(
         let answer = client.call(Method::POST, path, asked).await;
         answer.map_err(|error| Failure::of_daemon(&error))
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn any_instant_can_be_shown() {
-        assert_eq!(time(1_796_039_759_123), "Mon, 30 Nov 2026 11:55:59 GMT");
-        assert_eq!(time(LAST_MS), "Fri, 31 Dec 9999 23:59:59 GMT");
-        assert!(time(LAST_MS + 1).ends_with("of Unix time"));
-        assert_eq!(time(u64::MAX), format!("{} ms of Unix time", u64::MAX));
-    }
 }

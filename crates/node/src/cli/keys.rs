@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use axum::http::Method;
 use overlane_core::Fault;
-use overlane_node::api::{ApiError, Client, DelegateeReport, Identity, Renewal};
+use overlane_node::api::{ApiError, Client, DelegateeReport, Identity, Renewal, instant};
 use overlane_node::home::{
     Config, Home, HomeError, KEY_FILE_MAX_BYTES, KeyConfig, KeyLock, LockError,
     PASSPHRASE_MAX_BYTES,
@@ -47,8 +47,13 @@ fn show(home: &Home, output: &Output) -> Result<Done, Failure> {
     let answer = json!({"did": identity.did, "did_key": identity.did_key, "sealed_under": under});
     output.answer(&answer, |_| {
         format!(
-            "  did      {}\n  did:key  {}\n  sealed   under {under}",
-            identity.did, identity.did_key
+            "  did      {}\n  did:key  {}\n  sealed   {}",
+            identity.did,
+            identity.did_key,
+            match under {
+                "nothing" => "no: whoever can read the file is this account".to_owned(),
+                under => format!("under {under}"),
+            }
         )
     })?;
     Ok(Done::Yes)
@@ -63,7 +68,13 @@ fn seal(home: &Home, lock: &Lock, output: &Output) -> Result<Done, Failure> {
         home.seal_account(&home.account(&with)?, &lock)?;
     }
     output.answer(&json!({"sealed_under": lock.name()}), |_| {
-        format!("the key is sealed under {} now", lock.name())
+        match lock {
+            KeyLock::Open => format!(
+                "the key is not sealed: whoever can read {} is this account; to seal it, name --passphrase-file or --key-file",
+                home.key_path().display()
+            ),
+            _ => format!("the key is sealed under {} now", lock.name()),
+        }
     })?;
     Ok(Done::Yes)
 }
@@ -85,12 +96,20 @@ fn export(
     let answer = json!({"file": file.display().to_string(), "sealed_under": sealed.name()});
     output.answer(&answer, |_| {
         format!(
-            "the key is in {}, sealed under {}",
+            "the key is in {}, {}",
             file.display(),
-            sealed.name()
+            sealed_under(&sealed)
         )
     })?;
     Ok(Done::Yes)
+}
+
+/// How a key lies, in words.
+pub(super) fn sealed_under(lock: &KeyLock) -> String {
+    match lock {
+        KeyLock::Open => "not sealed".to_owned(),
+        _ => format!("sealed under {}", lock.name()),
+    }
 }
 
 fn import(home: &Home, file: &Path, lock: &Lock, output: &Output) -> Result<Done, Failure> {
@@ -100,10 +119,10 @@ fn import(home: &Home, file: &Path, lock: &Lock, output: &Output) -> Result<Done
     let identity = Identity::of(account.key(), config(home)?.network);
     output.answer(&identity, |identity| {
         format!(
-            "{} is at home in {} now, its key sealed under {}; no other node may run with it",
+            "{} is at home in {} now, its key {}; no other node may run with it",
             identity.did,
             home.dir().display(),
-            lock.name()
+            sealed_under(&lock)
         )
     })?;
     Ok(Done::Yes)
@@ -121,7 +140,7 @@ fn rotate(home: &Home, output: &Output) -> Result<Done, Failure> {
         format!(
             "signs with delegatee {} now, until {}",
             report.delegatee,
-            super::inbox::time(report.ends_ms)
+            instant(report.ends_ms)
         )
     })?;
     Ok(Done::Yes)

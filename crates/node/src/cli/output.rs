@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use overlane_core::{Coded, Fault};
 use overlane_node::api::{ClientError, Refusal};
+use overlane_node::home::Home;
 use serde::Serialize;
 use serde_json::json;
 
@@ -134,6 +135,12 @@ impl Failure {
 
     /// No answer from the daemon, or its refusal.
     pub(super) fn of_daemon(error: &ClientError) -> Self {
+        // Where no node was made none can be started: a folder that was mistyped, as a rule.
+        if let ClientError::NotRunning { home } = error
+            && let Err(none) = Home::at(home).require_account()
+        {
+            return none.into();
+        }
         Self {
             code: error.code().to_owned().into(),
             message: error.to_string(),

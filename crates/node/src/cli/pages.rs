@@ -1,8 +1,9 @@
 //! `completions` and `man`: what a shell and a reader of manuals know of this program.
 
-use std::fs;
+use std::path::Path;
+use std::{fs, io};
 
-use clap::CommandFactory;
+use clap::{Command, CommandFactory};
 use overlane_core::Fault;
 use serde_json::json;
 
@@ -23,8 +24,9 @@ pub(super) fn completions(asked: &Completions, output: &Output) -> Result<Done, 
 /// Writes a page for the program and one for each of its commands.
 pub(super) fn manual(asked: &Manual, output: &Output) -> Result<Done, Failure> {
     let dir = &asked.dir;
-    let written =
-        fs::create_dir_all(dir).and_then(|()| clap_mangen::generate_to(Cli::command(), dir));
+    let mut program = Cli::command().disable_help_subcommand(true);
+    program.build();
+    let written = fs::create_dir_all(dir).and_then(|()| write_pages(program, dir));
     written.map_err(|cause| {
         let message = format!(
             "the pages cannot be written into {}: {cause}",
@@ -40,4 +42,18 @@ pub(super) fn manual(asked: &Manual, output: &Output) -> Result<Done, Failure> {
         )
     })?;
     Ok(Done::Yes)
+}
+
+/// When what the pages say last changed: without a date, readers take what comes after it for one.
+const PAGES_OF: &str = "2026-11-30";
+
+/// Writes the page of a command, and those of its own commands.
+fn write_pages(command: Command, dir: &Path) -> io::Result<()> {
+    let shown = command.get_subcommands().filter(|it| !it.is_hide_set());
+    for command in shown.cloned() {
+        write_pages(command, dir)?;
+    }
+    let page = clap_mangen::Man::new(command).date(PAGES_OF);
+    let page = page.source(concat!("overlane ", env!("CARGO_PKG_VERSION")));
+    page.manual("Overlane").generate_to(dir).map(drop)
 }

@@ -82,7 +82,7 @@ pub(super) fn in_words(receipt: &AdmissionReceipt) -> String {
         subject.entered.word(),
         subject.sequence,
         subject.stream,
-        super::inbox::time(subject.durable_ms),
+        overlane_node::api::instant(subject.durable_ms),
         subject.digest
     )
 }

@@ -16,7 +16,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use super::args::Run;
 use super::config::sources_with;
 use super::output::{Done, Failure, Output};
-use super::service::Told;
+use super::service::{self, Told};
 use super::{keys, no_runtime, replay};
 
 /// A database that takes seconds to be checked.
@@ -350,7 +350,7 @@ impl Up {
                  node, then: {overlane} replay verify"
             ),
         };
-        format!(
+        let text = format!(
             "node is up
   did      {did}
   did:key  {did_key}
@@ -359,7 +359,15 @@ impl Up {
   url      {url}
   peers    {peers}
   home     {home}{metrics}{api}
-  store    {} in {}: {} records, {} of {} bytes{bad}
+  store    {} in {}: {} records, {} of {} bytes{bad}",
+            store.kind, store.path, store.records, store.held_bytes, store.budget_bytes
+        );
+        // A journal has no other terminals, and no Ctrl-C.
+        if service::is_managed() {
+            return text;
+        }
+        format!(
+            "{text}
 
 next, in other terminals:
   {overlane} watch                     messages as they are admitted
@@ -367,8 +375,7 @@ next, in other terminals:
   {overlane} send DID \"hello\"          to a linked node
   {overlane} share FILE                a ticket, with which others fetch it
   {overlane} group create NAME         a log that several write and read{dashboard}
-Ctrl-C ends it.",
-            store.kind, store.path, store.records, store.held_bytes, store.budget_bytes
+Ctrl-C ends it."
         )
     }
 }

@@ -22,10 +22,10 @@ use serde_json::Value;
 
 use super::args::Send;
 use super::ask;
-use super::inbox::time;
 use super::output::{Done, Failure, Output};
 use super::receipts;
 use super::waits::Waits;
+use overlane_node::api::instant;
 
 #[derive(Serialize)]
 struct Sent {
@@ -145,12 +145,12 @@ fn arrived_in_words(arrived: &ArrivedReport) -> String {
                 return format!(
                     "\nheld here until {}: its destination does not answer, and no other node is there to hold \
                      it.\nIt is handed over when its destination comes and this node runs: keep it running",
-                    time(hold.until_ms)
+                    instant(hold.until_ms)
                 );
             }
             let mut text = String::from("\nheld: its destination does not answer");
             for hold in by {
-                text += &format!("\n  by {} until {}", hold.did, time(hold.until_ms));
+                text += &format!("\n  by {} until {}", hold.did, instant(hold.until_ms));
             }
             text
         }
@@ -274,9 +274,7 @@ fn upload(home: &Home, send: &Send, body: &[u8], output: &Output) -> Result<Send
 }
 
 fn bar_style() -> ProgressStyle {
-    let style = ProgressStyle::with_template(
-        "{bar:40} {bytes} of {total_bytes}, {bytes_per_sec}, {eta} to go",
-    );
+    let style = ProgressStyle::with_template("{bytes} of {total_bytes}, {eta} to go {wide_bar}");
     style.unwrap_or_else(|_| ProgressStyle::default_bar())
 }
 

@@ -40,6 +40,11 @@ impl Drop for Told {
     }
 }
 
+/// Whether a manager asked to hear of this process.
+pub(super) fn is_managed() -> bool {
+    std::env::var_os("NOTIFY_SOCKET").is_some()
+}
+
 /// One that is late once is still in time.
 fn half(within: Duration) -> Duration {
     (within / 2).max(Duration::from_millis(1))

@@ -76,14 +76,18 @@ fn in_words(report: &StatusReport) -> String {
     if let Some(cause) = mail_failed {
         text += &format!("\n  mail failed, and is refused: {cause}");
     }
-    text += &format!("\n\nlinks: {}", links.len());
+    let up = links.iter().filter(|link| link.up).count();
+    text += &format!("\n\nlinks: {up}");
+    if links.len() > up {
+        text += &format!(", and {} not up", links.len() - up);
+    }
     for link in links {
         let dialed = link.dialed_url.as_deref();
         let way = dialed.map_or("dialled by it".to_owned(), |url| format!("at {url}"));
-        let quiet = if link.disturbed {
-            "  (nothing heard of it for some seconds)"
-        } else {
-            ""
+        let quiet = match (link.up, link.disturbed) {
+            (false, _) => "  (not up: on its way, or ending)",
+            (true, true) => "  (nothing heard of it for some seconds)",
+            (true, false) => "",
         };
         text += &format!("\n  {} {way}{quiet}", link.peer);
         if let Some(path) = &link.path {

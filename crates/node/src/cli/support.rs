@@ -4,6 +4,7 @@
 //! configuration are left out. What names somebody or leads to a machine goes through the log's redactor.
 
 use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use overlane_core::Fault;
@@ -32,7 +33,10 @@ pub(super) fn bundle(home: &Home, file: &Path, output: &Output) -> Result<Done, 
     let redactor = Redactor::new(key, std::env::var("HOME").ok());
     let folder = home.dir().display().to_string();
     let text = redactor.redact(&text.replace(&folder, "HOME"));
-    let mut written = std::fs::File::create_new(file).map_err(failed)?;
+    // Whatever the umask: names and addresses are pseudonyms in it, and what a node does is still its owner's to give.
+    let mut private = std::fs::OpenOptions::new();
+    private.write(true).create_new(true).mode(0o600);
+    let mut written = private.open(file).map_err(failed)?;
     written.write_all(text.as_bytes()).map_err(failed)?;
     let name = file.display().to_string();
     let answer = json!({"file": name, "bytes": text.len()});

@@ -32,7 +32,9 @@ impl Waits {
     pub(super) async fn said<T>(&self, client: &Client, question: impl Future<Output = T>) -> T {
         let linked = async || {
             let links = client.get::<LinksReport>("/v1/links").await;
-            links.ok().map(|links| !links.links.is_empty())
+            links
+                .ok()
+                .map(|links| links.links.iter().any(|link| link.up))
         };
         // Whoever closed it does not want to know.
         let say = |words: &str| drop(writeln!(io::stderr(), "{words}"));

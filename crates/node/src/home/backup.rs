@@ -26,6 +26,7 @@ use overlane_storage_native::{StoreAdmin, kind_of};
 use serde::{Deserialize, Serialize};
 
 use super::{Home, HomeError, files};
+use crate::words::instant;
 
 /// The list of files; there once the copy is whole.
 const LIST: &str = "backup.json";
@@ -239,12 +240,12 @@ impl Backup {
     /// What putting it back costs, in words.
     pub fn cost(&self) -> String {
         format!(
-            "It is the state of {} ms of Unix time. Putting it back loses what this home learnt since: peers, references, \
+            "It is the state of {}. Putting it back loses what this home learnt since: peers, references, \
              and which messages were admitted. So that none is admitted twice, the node is not started for {} minutes after it \
              was put back, as long as a proof from before may live, and refuses all mail that was sent before. So that no \
              sequence is signed twice, every stream of this node goes on above all that it can have signed: its readers see a \
              gap, and lose nothing. The node it is of must have stopped for good.",
-            self.taken_ms,
+            instant(self.taken_ms),
             RIPE_MS.div_ceil(60_000),
         )
     }

@@ -30,6 +30,16 @@ pub(super) struct LinkTable {
     ups: u64,
 }
 
+/// The connection slot of a link. Source: protocol section 4.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SlotUse {
+    /// The slot.
+    pub slot: Slot,
+    /// Streams that are charged to it: those this link brought, and those that links before it left
+    /// and that are not spent yet.
+    pub streams: usize,
+}
+
 /// One admitted link.
 #[derive(Debug)]
 pub(super) struct Link {
@@ -136,6 +146,12 @@ impl LinkTable {
     pub(super) fn iter(&self) -> impl Iterator<Item = (LinkId, Did)> {
         let up = self.links.iter().filter(|(_, link)| link.up);
         up.map(|(&id, link)| (id, link.peer))
+    }
+
+    /// The links that are up, and the connection slot of each.
+    pub(super) fn slots(&self) -> impl Iterator<Item = (LinkId, Slot)> {
+        let up = self.links.iter().filter(|(_, link)| link.up);
+        up.map(|(&id, link)| (id, link.slot))
     }
 }
 

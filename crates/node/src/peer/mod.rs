@@ -48,7 +48,7 @@ use std::sync::Arc;
 
 use overlane_core::identity::{Signer, Verified, VerifyContext};
 use overlane_core::lane::chunks::{Chunks, ChunksOf};
-use overlane_core::replay::{BatchId, Engine, EngineConfig, Gather, Outcome, Ticket};
+use overlane_core::replay::{BatchId, Engine, EngineConfig, Gather, Introducer, Outcome, Ticket};
 use overlane_core::store::{Scan, StoreError};
 use overlane_core::transaction::{Message, Payload};
 use overlane_core::{Class, Did, NetworkId, TransactionDigest};
@@ -62,7 +62,7 @@ pub use effect::{Delivery, Effect, Event, SendId};
 pub use inbound::{ORPHAN_FRAMES_MAX, VerifyJob, VerifyResult};
 pub use keepers::{Heard, Keeper};
 pub use lanes::VerifyTicket;
-pub use links::{BAD_ORIGINS, DELEGATIONS_MAX};
+pub use links::{BAD_ORIGINS, DELEGATIONS_MAX, SlotUse};
 pub use outbound::{
     LaneAnswer, PENDING_SENDS_MAX, PENDING_SENDS_MAX_BYTES, SIGNING_MAX, SIGNING_MAX_BYTES,
 };
@@ -205,6 +205,17 @@ impl Peer {
     /// The admitted links, in the order they came up.
     pub fn links(&self) -> impl Iterator<Item = (LinkId, Did)> {
         self.links.iter()
+    }
+
+    /// The connection slot of each admitted link, and how many streams the slot is charged.
+    pub fn slots(&self) -> impl Iterator<Item = (LinkId, SlotUse)> {
+        self.links.slots().map(|(link, slot)| {
+            let of = SlotUse {
+                slot,
+                streams: self.engine.charged(Introducer::Slot(slot)),
+            };
+            (link, of)
+        })
     }
 
     /// The replay engine: its counters, its bounds, its streams.

@@ -35,6 +35,7 @@ use crate::peer::{
 };
 use crate::places::Place;
 use crate::store_times::StoreWatch;
+use crate::watch::Teller;
 
 /// How often it is looked whether the delegatee is due for rotation.
 const ROTATION_CHECK: Duration = Duration::from_secs(60);
@@ -149,6 +150,7 @@ pub(crate) struct Driver {
     pub(crate) messages: Messages,
     pub(crate) events: broadcast::Sender<Event>,
     pub(crate) up: watch::Sender<LinksUp>,
+    pub(crate) teller: Teller,
     pub(crate) courier: Courier,
     pub(crate) questions: BTreeMap<AskId, AskReply>,
     pub(crate) receipts: BTreeMap<Admission, ReceiptReply>,
@@ -244,6 +246,7 @@ impl Driver {
         loop {
             self.do_effects();
             self.read_frames(VERIFY_OUTSTANDING_MAX);
+            self.teller.look(&self.peer);
             if let Some(closing) = &mut closing {
                 closing.go_on(self.peer.has_left(), &self.links);
             }
@@ -343,6 +346,7 @@ impl Driver {
         let now = self.clock.now();
         match word {
             Word::Say { to, data } => self.peer.say_for(keeper, to, data, now),
+            Word::Failed { cause } => self.teller.groups_failed(cause),
             Word::Took => self.peer.handle_keeper_took(keeper, now),
             Word::Ended => self.peer.detach_keeper(keeper, now),
         }

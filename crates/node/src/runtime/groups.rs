@@ -160,6 +160,7 @@ impl<S: LogStore> Machine for OnThread<S> {
                 }
                 Effect::Failed { cause } => {
                     tracing::error!(cause, "the store of logs failed; start the node again");
+                    return Some(Word::Failed { cause });
                 }
             }
         }

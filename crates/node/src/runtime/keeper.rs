@@ -41,6 +41,8 @@ pub(crate) enum Word {
     Say { to: Did, data: Data },
     /// The oldest message is taken.
     Took,
+    /// Its store failed; it refuses everything from now on.
+    Failed { cause: String },
     /// It runs no more.
     Ended,
 }

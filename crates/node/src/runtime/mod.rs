@@ -24,7 +24,7 @@ mod verify;
 mod writer;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -46,6 +46,7 @@ use crate::peer::{Keeper, Peer};
 use crate::places::Places;
 use crate::refs::Shared;
 use crate::store_times::StoreWatch;
+use crate::watch::Teller;
 
 pub(crate) use clock::Clock;
 pub(crate) use committer::AnyStore;
@@ -213,6 +214,7 @@ pub(crate) async fn start(builder: NodeBuilder) -> Result<Node, NodeError> {
     let reach = Reach::of(builder.connection.bind);
     let reached = listener.as_ref().map(|(_, address)| address);
     let reached = reached.filter(|it| Reach::of(it.ip()) == reach);
+    let links_at = builder.connection.bind;
     let link_config = LinkConfig {
         peers_max: limits.links_max,
         queued_max_bytes: limits.queued_max_bytes,
@@ -229,6 +231,7 @@ pub(crate) async fn start(builder: NodeBuilder) -> Result<Node, NodeError> {
     let (stop_listening, url) = match listener {
         Some((listener, address)) => {
             let stop = serve(listener, link::signal::router(links.clone()));
+            let address = reached_at(address, links_at);
             (Some(stop), Some(format!("http://{address}")))
         }
         None => (None, None),
@@ -246,8 +249,10 @@ pub(crate) async fn start(builder: NodeBuilder) -> Result<Node, NodeError> {
     let (dropped_out, dropped) = mpsc::unbounded_channel();
     let refs = Shared::new(dropped_out, commands.downgrade());
     let (keepers, groups) = groups.unzip();
+    let (teller, watches) = Teller::new(&peer);
     let driver = Driver {
         peer,
+        teller,
         keepers: keepers.into_iter().collect(),
         clock,
         identity: Arc::clone(&identity),
@@ -308,6 +313,7 @@ pub(crate) async fn start(builder: NodeBuilder) -> Result<Node, NodeError> {
         refs,
         groups: Arc::new(GroupDoor::new(groups, group_events)),
         up,
+        watches,
         supervisor,
         store_times,
         stop_listening,
@@ -398,6 +404,15 @@ async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), NodeEr
     let listener = TcpListener::bind(address).await.map_err(refused)?;
     let bound = listener.local_addr().map_err(refused)?;
     Ok((listener, bound))
+}
+
+/// Where others reach what listens at `bound`: at 0.0.0.0 nobody does, so where it listens at every address of this
+/// machine it is the one of its links.
+fn reached_at(bound: SocketAddr, links: IpAddr) -> SocketAddr {
+    match bound.ip().is_unspecified() {
+        true => SocketAddr::new(links, bound.port()),
+        false => bound,
+    }
 }
 
 /// Serves strangers, each within its limits, until the sender is used or dropped.

@@ -147,8 +147,10 @@ fn look_at(path: &Path) -> Result<SharedFile, ShareError> {
         return Err(no_file(ShareError::PATH_TOO_LONG));
     }
     let name = whole.file_name().and_then(|name| name.to_str());
-    let name = name.filter(|name| name.len() <= NAME_MAX_BYTES);
-    let name = name.ok_or(no_file("its name is too long"))?.to_owned();
+    let name = name.ok_or(no_file("it has no name"))?;
+    let fits = name.len() <= NAME_MAX_BYTES;
+    let name = fits.then(|| name.to_owned());
+    let name = name.ok_or(no_file("its name is too long"))?;
     let file = File::open(&whole).map_err(unreadable)?;
     let metadata = file.metadata().map_err(unreadable)?;
     if !metadata.is_file() {

@@ -5,6 +5,7 @@
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Stdio};
 
@@ -275,4 +276,31 @@ pub(crate) fn event(watch: &mut Running, name: &str) -> Value {
             return line;
         }
     }
+}
+
+/// Where a URL leads.
+pub(crate) fn host(url: &str) -> &str {
+    url.trim_start_matches("http://")
+}
+
+/// Brings one offer to `url`, and its answer to nobody.
+pub(crate) fn lose_an_answer(listener: &TcpListener, url: &str) {
+    let (mut from, _) = listener.accept().expect("somebody dials");
+    let mut request = Vec::new();
+    let whole = |request: &[u8]| {
+        let text = String::from_utf8_lossy(request).to_lowercase();
+        let (head, _) = text.split_once("\r\n\r\n")?;
+        let length = head.split("content-length:").nth(1)?.lines().next()?;
+        Some(head.len() + 4 + length.trim().parse::<usize>().ok()?)
+    };
+    let mut part = [0; 4096];
+    while whole(&request).is_none_or(|length| request.len() < length) {
+        let read = from.read(&mut part).expect("an offer");
+        assert!(read > 0, "all of an offer");
+        request.extend_from_slice(&part[..read]);
+    }
+    let mut to = TcpStream::connect(host(url)).expect("it listens");
+    to.write_all(&request).expect("brought");
+    let mut first = [0; 1];
+    to.read_exact(&mut first).expect("it is answered");
 }

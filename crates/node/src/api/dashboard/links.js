@@ -9,9 +9,10 @@ function tally(items, word) {
 }
 
 function linksInWords({ links }) {
-  if (links.length === 0) return "none";
-  const kinds = tally(links, (link) => link.path ?? "not known how").map(([path, of]) => `${of} ${path}`);
-  const quiet = links.filter((link) => link.disturbed).length;
+  const up = links.filter((link) => link.up);
+  if (up.length === 0) return links.length === 0 ? "none" : "none yet";
+  const kinds = tally(up, (link) => link.path ?? "not known how").map(([path, of]) => `${of} ${path}`);
+  const quiet = up.filter((link) => link.disturbed).length;
   return [...kinds, ...(quiet > 0 ? [`${quiet} of them not heard for a while`] : [])].join(", ");
 }
 
@@ -51,7 +52,7 @@ function lane(of) {
 }
 
 function link(of) {
-  const about = [of.path ?? "way not known", of.round_trip_ms !== null && `${of.round_trip_ms} ms there and back`,
+  const about = [of.up ? of.path ?? "way not known" : "not up: on its way, or ending", of.round_trip_ms !== null && `${of.round_trip_ms} ms there and back`,
     of.dialed_url ? "dialled" : "accepted", of.disturbed && "nothing heard for a while"].filter(Boolean).join(", ");
   return el("tbody", { class: of.disturbed && "disturbed" },
     el("tr", { class: "of" }, el("th", { scope: "rowgroup", colspan: 6 }, did(of.peer), ` ${about}`)), of.lanes.map(lane));

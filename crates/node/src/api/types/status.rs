@@ -27,7 +27,7 @@ pub struct StatusReport {
     pub renews_itself: bool,
     /// Its replay store.
     pub store: StoreReport,
-    /// The admitted links.
+    /// The links, with those that are still on their way.
     pub links: Vec<LinkReport>,
     /// The STUN and TURN servers, and how each fared last.
     #[serde(default)]
@@ -127,13 +127,19 @@ pub struct StoreReport {
     pub error: Option<Cause>,
 }
 
-/// One admitted link.
+/// One link.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LinkReport {
     /// Its number, never used again in the process.
     pub link: u64,
     /// Who is at its other end.
     pub peer: String,
+    /// Whether it is up: messages go over it. One that is still on its way, or ends, is not.
+    #[serde(default)]
+    pub up: bool,
+    /// Its connection slot, once it is up.
+    #[serde(default)]
+    pub slot: Option<SlotReport>,
     /// The address this node dialled; `None` when the other side did.
     pub dialed_url: Option<String>,
     /// The way it took: `direct`, `direct through a NAT`, `relayed by a TURN server`.
@@ -156,6 +162,17 @@ pub struct LinkReport {
     pub delegation_references: BTreeMap<String, u64>,
     /// Its lanes, in the order of their classes.
     pub lanes: Vec<LaneReport>,
+}
+
+/// The place of a link in the accounts of replay protection: streams that it brings are charged to it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct SlotReport {
+    /// Its number, which is this node's own.
+    pub number: u16,
+    /// Streams charged to it, with those that links before this one left and that are not spent yet.
+    pub streams: usize,
+    /// So many it may have whatever others do; beyond, it shares a pool with them.
+    pub floor: usize,
 }
 
 /// A STUN or TURN server.

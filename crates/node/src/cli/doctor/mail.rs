@@ -4,10 +4,10 @@ use axum::http::Method;
 use overlane_node::api::{Client, InboxReport, ProbeReport};
 use overlane_node::home::Home;
 
-use super::super::inbox::time;
 use super::super::output::{Failure, Output};
 use super::super::{ask, only_if_running};
 use super::{Finding, Step};
+use overlane_node::api::instant;
 
 /// Looks at mail, with a running daemon.
 pub(super) fn steps(home: &Home, output: &Output) -> Result<Vec<Step>, Failure> {
@@ -86,7 +86,7 @@ fn custody(report: &InboxReport, output: &Output) -> Step {
     let take = format!("{} inbox take --all", output.overlane);
     match report.full_until_ms {
         Some(until_ms) => {
-            let until = time(until_ms);
+            let until = instant(until_ms);
             let meaning = format!(
                 "it is full: more mail waits at its holders until some is taken, or the first here is spent at {until}"
             );

@@ -11,7 +11,7 @@ mod way;
 
 use std::time::{Duration, Instant};
 
-use overlane_node::api::{Client, HealthReport, StatusReport};
+use overlane_node::api::{Client, HealthReport, StatusReport, counted};
 use overlane_node::home::Home;
 use serde::Serialize;
 use serde_json::json;
@@ -210,7 +210,10 @@ fn is_healthy(home: &Home, links: usize) -> Result<HealthReport, Failure> {
     });
     if health.healthy && health.links < links {
         health.healthy = false;
-        health.why = format!("{} links, and {links} are asked for", health.links);
+        health.why = format!(
+            "{}, and {links} are asked for",
+            counted(health.links, "link")
+        );
     }
     Ok(health)
 }

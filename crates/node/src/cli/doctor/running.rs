@@ -8,11 +8,11 @@ use overlane_node::api::{IceServerReport, StatusReport};
 use overlane_node::link::tried::Nat;
 
 use super::super::explain::to_do;
-use super::super::inbox::time;
 use super::super::output::Output;
 use super::super::replay::now;
 use super::stopped::ending;
 use super::{Finding, Step};
+use overlane_node::api::instant;
 
 /// How long this machine may take to answer itself.
 const KNOCK_WITHIN: Duration = Duration::from_secs(2);
@@ -40,7 +40,7 @@ pub(super) fn steps(status: &StatusReport, output: &Output) -> Vec<Step> {
 /// Until when what the node signs counts.
 fn delegation(status: &StatusReport, output: &Output) -> Step {
     let ends_ms = status.delegation_ends_ms;
-    let until = format!("until {}", time(ends_ms));
+    let until = format!("until {}", instant(ends_ms));
     let tried = "ask until when what it signs counts";
     let now_ms = now().wall_ms;
     if status.renews_itself {
@@ -177,13 +177,11 @@ fn stores(status: &StatusReport, output: &Output) -> Vec<Step> {
 }
 
 fn links(status: &StatusReport, output: &Output) -> Step {
-    let quiet = status.links.iter().filter(|link| link.disturbed).count();
-    let found = format!(
-        "{} links, {quiet} of them quiet for some seconds",
-        status.links.len()
-    );
+    let up = status.links.iter().filter(|link| link.up);
+    let (links, quiet) = (up.clone().count(), up.filter(|link| link.disturbed).count());
+    let found = format!("{links} up, {quiet} of them quiet for some seconds");
     let step = Step::good("links", "count the links", found);
-    if status.links.is_empty() {
+    if links == 0 {
         let meaning = "nothing leaves or comes now; what can be held is held here";
         let next = format!("{0} peer add URL, or {0} join TICKET", output.overlane);
         return step.but(Finding::Warning, meaning, next);
@@ -296,7 +294,7 @@ fn neighbours(status: &StatusReport, output: &Output) -> Step {
         (false, 0) => step,
         (true, _) => step.but(
             Finding::Warning,
-            "without a link there is no ring: only direct peers can be reached",
+            "without a link there is no ring, and nobody is reached",
             None,
         ),
         (false, _) => step.but(

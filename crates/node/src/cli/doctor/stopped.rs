@@ -9,11 +9,11 @@ use overlane_storage_native::kind_of;
 use overlane_storage_native::vfs::RealVfs;
 
 use super::super::args::DAY_MS;
-use super::super::inbox::time;
 use super::super::keys;
 use super::super::output::{Failure, Output};
 use super::super::replay::{Opened, now};
 use super::{Finding, Step};
+use overlane_node::api::instant;
 
 /// How long an address of a peer may take to answer.
 const DIAL_WITHIN: Duration = Duration::from_secs(2);
@@ -71,7 +71,10 @@ fn key(home: &Home, output: &Output) -> Step {
         Ok((key, under)) => Step::good(
             "key",
             tried,
-            format!("this node is {}, its key sealed under {under}", key.did()),
+            match under {
+                "nothing" => format!("this node is {}, its key not sealed", key.did()),
+                under => format!("this node is {}, its key sealed under {under}", key.did()),
+            },
         ),
         Err(error) => {
             let meaning = "without its account this node is nobody";
@@ -147,7 +150,7 @@ fn delegation(ends_ms: Option<u64>, now_ms: u64, output: &Output) -> Step {
         return Step::good("delegation", tried, "it has not yet").but(Finding::Bad, meaning, next);
     };
     ending(
-        Step::good("delegation", tried, format!("until {}", time(ends_ms))),
+        Step::good("delegation", tried, format!("until {}", instant(ends_ms))),
         ends_ms,
         now_ms,
         next,

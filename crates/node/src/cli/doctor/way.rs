@@ -1,15 +1,18 @@
 //! The way to one node, as far as it goes.
 
 use axum::http::Method;
-use overlane_node::api::{Client, DestinationRequest, PingReport, RouteReport};
+use overlane_node::api::{
+    Client, DestinationRequest, LinkReport, PingReport, RouteReport, StatusReport,
+};
 use overlane_node::home::Home;
 use serde::de::DeserializeOwned;
 
 use super::super::ask;
+use super::super::explain::to_do;
 use super::super::output::{Failure, Output};
 use super::{Finding, Step, running_status};
 
-/// Link, route, and an answer from the node itself.
+/// Link, its slot, route, and an answer from the node itself.
 pub(super) fn steps(home: &Home, did: &str, output: &Output) -> Result<Vec<Step>, Failure> {
     home.require_account()?;
     let Some(status) = running_status(home)? else {
@@ -19,13 +22,20 @@ pub(super) fn steps(home: &Home, did: &str, output: &Output) -> Result<Vec<Step>
         return Ok(vec![step.but(Finding::Bad, meaning, next)]);
     };
     let route: RouteReport = ask_of(home, "/v1/route", did)?;
-    let link = status
-        .links
-        .iter()
-        .find(|link| link.peer == route.destination);
+    let links = |peer: &str| {
+        let mut links = status.links.iter().filter(|link| link.peer == peer);
+        let first = links.clone().next();
+        links.find(|link| link.up).or(first)
+    };
+    let link = links(&route.destination);
     let mut steps = Vec::new();
     let tried = "look for a link of its own";
     steps.push(match link {
+        Some(link) if !link.up => Step::good("link", tried, "there is one that is not up").but(
+            Finding::Warning,
+            "it is on its way, or ends: in some seconds it is up or gone",
+            None,
+        ),
         Some(link) if link.disturbed => Step::good("link", tried, "there is one, and it is quiet")
             .but(
                 Finding::Warning,
@@ -44,6 +54,10 @@ pub(super) fn steps(home: &Home, did: &str, output: &Output) -> Result<Vec<Step>
         }
         None => Step::good("link", tried, "there is none: messages go by way of others"),
     });
+    let first = route.hops.first().and_then(|hop| links(hop));
+    if let Some(link) = link.or(first) {
+        steps.push(of_slot(link, &status, output));
+    }
     steps.push(of_route(&route, output));
     let pong: Result<PingReport, Failure> = ask_of(home, "/v1/ping", did);
     steps.push(match pong {
@@ -67,6 +81,41 @@ pub(super) fn steps(home: &Home, did: &str, output: &Output) -> Result<Vec<Step>
     });
     Ok(steps)
 }
+
+/// The place of the link in the accounts of replay protection.
+fn of_slot(link: &LinkReport, status: &StatusReport, output: &Output) -> Step {
+    let tried = format!("look what the slot of the link to {} is charged", link.peer);
+    let Some(slot) = &link.slot else {
+        let without = status.counters.get("links_without_slot").copied();
+        let found = match without.unwrap_or_default() {
+            0 => "it has none yet".to_owned(),
+            closed => format!("it has none yet; {closed} links found none and were closed"),
+        };
+        let meaning = "a link has a slot once it is up; where all are taken it is closed again";
+        let next = format!("{} bounds", output.overlane);
+        return Step::good("slot", tried, found).but(Finding::Warning, meaning, next);
+    };
+    let found = format!(
+        "slot {}: {} streams, {} are its own whatever others do",
+        slot.number, slot.streams, slot.floor
+    );
+    let step = Step::good("slot", tried, found);
+    let refused = status.refused.get(SHARE_FULL).copied().unwrap_or_default();
+    if slot.streams < slot.floor || refused == 0 {
+        return step;
+    }
+    let meaning = format!(
+        "it is past its own and shares a pool; {refused} messages of new streams were refused, which ends as streams are spent"
+    );
+    step.but(
+        Finding::Warning,
+        meaning,
+        to_do(SHARE_FULL, &output.overlane),
+    )
+}
+
+/// The code of what is refused where a slot may have no more streams.
+const SHARE_FULL: &str = "replay/stream_share_full";
 
 fn of_route(route: &RouteReport, output: &Output) -> Step {
     let hops = route.hops.len();

@@ -31,7 +31,11 @@ pub(super) const ENTRIES: &[Entry] = &[
         "As many requests as may wait for other nodes already.",
         "wait until one of them is answered",
     ),
-    entry("group/bad_name", "A name that no group can have.", NOTHING),
+    entry(
+        "group/bad_name",
+        "A name that no group can have.",
+        "give 1 to 64 bytes of text in one line",
+    ),
     entry(
         "group/bad_ticket",
         "Text that is no ticket of a group.",

@@ -44,6 +44,11 @@ pub(super) const ENTRIES: &[Entry] = &[
         "give a shorter one",
     ),
     entry(
+        "api/not_ours",
+        "The home's node runs for another user of this machine. Its socket answers that user's processes alone, and root's.",
+        "ask as that user: for the service, `sudo -u overlane overlane --home /var/lib/overlane status`",
+    ),
+    entry(
         "api/host_not_allowed",
         "A request on TCP named the host otherwise than the local API is known by: so does a page of a stranger whose name \
          was made to lead here.",

@@ -86,7 +86,9 @@ pub(super) fn explain(
     }
     let mut found = false;
     let wanted = |entry: &&Entry| asked.code.as_ref().is_none_or(|code| code == entry.code);
-    for entry in entries().filter(wanted) {
+    let mut all: Vec<_> = entries().filter(wanted).collect();
+    all.sort_by_key(|entry| entry.code);
+    for entry in all {
         found = true;
         output.answer(entry, |entry| in_words(entry, &output.overlane))?;
     }

@@ -7,9 +7,9 @@ use overlane_node::home::Home;
 
 use super::super::args::Explain;
 use super::super::ask;
-use super::super::inbox::time;
 use super::super::output::{Done, Failure, Output};
 use super::to_do;
+use overlane_node::api::instant;
 
 /// Which transaction is meant, if one is.
 pub(super) fn asked(asked: &Explain) -> Option<ExplainRequest> {
@@ -88,7 +88,7 @@ fn told(story: &StoryReport, overlane: &str, lines: &mut Vec<String>) {
         story.sequence, story.stream
     ));
     let began_ms = story.steps.first().map_or(0, |it| it.at_ms);
-    lines.push(format!("  from {} on", time(began_ms)));
+    lines.push(format!("  from {} on", instant(began_ms)));
     let last = story.steps.len().saturating_sub(1);
     for (at, step) in story.steps.iter().enumerate() {
         if at == last && story.left_out > 0 {

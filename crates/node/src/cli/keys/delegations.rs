@@ -3,7 +3,7 @@
 use axum::http::Method;
 use overlane_core::Fault;
 use overlane_core::identity::{Delegation, DelegationRequest, KeyKind, Life};
-use overlane_node::api::{Client, DelegateeReport};
+use overlane_node::api::{Client, DelegateeReport, instant};
 use overlane_node::home::{DelegatedKey, Home, HomeError};
 use serde::Serialize;
 use serde_json::json;
@@ -11,7 +11,7 @@ use serde_json::json;
 use super::super::args::DAY_MS;
 use super::super::config::config;
 use super::super::output::{Done, Failure, Output};
-use super::super::{ask, inbox, only_if_running, replay};
+use super::super::{ask, only_if_running, replay};
 use super::opening;
 
 /// What is asked for, granted or taken.
@@ -108,7 +108,7 @@ pub(super) fn accept(home: &Home, delegation: &str, output: &Output) -> Result<D
             Some(Err(why)) => format!("the running node does so from its next start on: {why}"),
             None => format!("now: {} run", output.overlane),
         };
-        let until = inbox::time(ends_ms);
+        let until = instant(ends_ms);
         format!(
             "this home signs for {} until {until}; {node}",
             shown.account

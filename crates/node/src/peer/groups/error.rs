@@ -84,7 +84,7 @@ pub enum GroupsError {
         account: Did,
     },
     /// The owner leaves last.
-    #[error("the owner leaves its group last: remove the {members} others first")]
+    #[error("the owner leaves its group last: remove the others first: {members} of them")]
     OwnerStays {
         /// How many others there are, hosts included.
         members: usize,

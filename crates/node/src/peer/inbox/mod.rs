@@ -222,6 +222,16 @@ impl Peer {
         }
     }
 
+    /// Why the store of mail failed, if it did.
+    pub fn mail_failure(&self) -> Option<&str> {
+        self.mail.failure.as_deref()
+    }
+
+    /// How many mails wait to be taken.
+    pub fn mails_waiting(&self) -> usize {
+        self.mail.owner.takeable()
+    }
+
     /// When the first mail in custody is spent, while custody is full.
     fn custody_full_until_ms(&self) -> Option<u64> {
         if self.engine.custody() < CUSTODY_CAPACITY || !self.mail.owner.leaves_some() {

@@ -82,6 +82,11 @@ impl Owner {
         !self.fetched.is_empty() || self.left_some
     }
 
+    /// How many mails can be taken.
+    pub(super) fn takeable(&self) -> usize {
+        self.custody.len()
+    }
+
     pub(super) fn waiting(&self) -> Vec<WaitingMail> {
         let mut held: Vec<&Held> = self.custody.values().collect();
         held.sort_by_key(|it| it.came);

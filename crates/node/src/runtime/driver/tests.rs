@@ -53,8 +53,10 @@ impl Driven {
         for event in waiting {
             assert!(links_out.try_send(event).is_ok());
         }
+        let peer = Peer::new(identity.signer(), None, clock.now());
         let driver = Driver {
-            peer: Peer::new(identity.signer(), None, clock.now()),
+            teller: Teller::new(&peer).0,
+            peer,
             clock,
             identity: Arc::clone(identity),
             courier: Courier::new(links.clone(), commands_out.downgrade()),
