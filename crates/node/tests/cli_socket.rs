@@ -1,6 +1,11 @@
 //! Another user of the machine is refused on the local API's socket, by its mode and by who connects.
 
-#![allow(clippy::expect_used, reason = "a test that cannot go on has failed")]
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test that cannot go on has failed, helpers' parts too"
+)]
 
 mod support;
 
