@@ -9,7 +9,7 @@ use overlane_core::identity::{Account, Signer};
 use overlane_core::seal::SealingSecret;
 use overlane_core::store::RecordStore;
 use overlane_core::transaction::Namespace;
-use overlane_relay::log::LogStore;
+use overlane_relay::log::{LogStore, Retention};
 use overlane_relay::refs::store::Store;
 
 use crate::Limits;
@@ -22,7 +22,7 @@ use crate::link::ports::Ports;
 use crate::link::transport::Connector;
 use crate::node::Node;
 use crate::policy::{Policies, Policy};
-use crate::runtime::{self, AnyStore, InboxStore, Keep, Neighbour, OpenGroups};
+use crate::runtime::{self, AnyStore, GroupSettings, InboxStore, Keep, Neighbour, OpenGroups};
 
 /// Collects what a node is made of; [`spawn`](Self::spawn) starts it.
 #[must_use = "a builder does nothing until it is spawned"]
@@ -34,7 +34,7 @@ pub struct NodeBuilder {
     pub(crate) refs_store: Option<Box<dyn AnyStore>>,
     pub(crate) groups: Option<OpenGroups>,
     pub(crate) inbox_store: Option<InboxStore>,
-    pub(crate) group_host_gone: Duration,
+    pub(crate) group_settings: GroupSettings,
     pub(crate) inbox_mails: u64,
     pub(crate) listen: Option<SocketAddr>,
     pub(crate) peers: Vec<String>,
@@ -58,7 +58,7 @@ impl NodeBuilder {
             refs_store: None,
             groups: None,
             inbox_store: None,
-            group_host_gone: Duration::from_millis(crate::peer::groups::GONE_MS),
+            group_settings: GroupSettings::default(),
             inbox_mails: overlane_relay::inbox::bounds::INBOX_MAILS,
             listen: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))),
             peers: Vec::new(),
@@ -128,7 +128,13 @@ impl NodeBuilder {
     /// How long the host of a group that this node asks may give no answer before it goes over to another: 30 s by
     /// default, a second at least and a day at most.
     pub fn group_host_gone(mut self, gone: Duration) -> Self {
-        self.group_host_gone = gone;
+        self.group_settings.host_gone = gone;
+        self
+    }
+
+    /// How much of each group's log this node keeps, as a host and as a member; [`Retention::GROUP`] by default.
+    pub fn group_retention(mut self, retention: Retention) -> Self {
+        self.group_settings.retention = retention;
         self
     }
 

@@ -18,7 +18,7 @@ use tokio::time::{Duration, timeout};
 
 pub use overlane_core::group::{GROUP_HOSTS_MAX, GROUP_MEMBERS_MAX, GroupId, POST_BODY_MAX_BYTES};
 pub use overlane_recon::{End, Report};
-pub use overlane_relay::log::EnvelopeId;
+pub use overlane_relay::log::{EnvelopeId, Full, Retention};
 
 pub use crate::peer::groups::{
     ASKS_WAITING_MAX, BadGroupTicket, CourseView, GROUPS_MAX, GroupCounters, GroupEvent,

@@ -346,3 +346,19 @@ fn group_a_member_goes_over_by_itself_when_its_host_is_gone() {
         (&cy_up.did().into(), &0.into())
     );
 }
+
+/// A node keeps of a group's log what its user says.
+#[test]
+fn cli_group_a_node_keeps_as_many_posts_as_its_user_says() {
+    let ann = Place::with_node();
+    let mut up = ann.start(["run", "--json", "--set", "groups.keep_posts=256"]);
+    assert_eq!(up.line()["up"], true);
+    json(&ann, &["group", "create", "team"]);
+    let lines: String = (1..=300).map(|number| format!("post {number}\n")).collect();
+    let args = ["group", "post", "team", "--lines", "--json"];
+    let posted = ann.overlane_reading(args, lines.as_bytes()).json();
+    assert_eq!(posted["last_seq"], 300);
+    assert_eq!(team(&ann)["posts"], 256);
+    let oldest = &follow(&ann, 1)[0];
+    assert_eq!(oldest, &(45, "post 45".to_owned()));
+}

@@ -112,7 +112,10 @@ pub(super) fn run(home: &Home, run: Run, output: &Output) -> Result<Done, Failur
         }
     });
     let node = node.inbox_store(inbox).inbox_mails(config.inbox_mails);
-    let node = node.group_host_gone(Duration::from_millis(config.group_host_gone_ms));
+    let gone = Duration::from_millis(config.groups.host_gone_ms);
+    let node = node
+        .group_host_gone(gone)
+        .group_retention(config.groups.retention());
     runtime.block_on(daemon(
         node,
         home,

@@ -39,8 +39,8 @@ use overlane_storage_native::{LogsStore, RefsStore, StoreAdmin, StoreKind};
 
 pub use backup::{Backup, BackupError, Kept, Stillness, backup, check_ripe, check_start, restore};
 pub use config::{
-    ApiConfig, Config, KEYS, KeyConfig, KeySpec, Kind, LinksConfig, LogFilter, LogsConfig, Origin,
-    Profile, Setting, Settings, Sources, config_page, key, peer_url,
+    ApiConfig, Config, GroupsConfig, KEYS, KeyConfig, KeySpec, Kind, LinksConfig, LogFilter,
+    LogsConfig, Origin, Profile, Setting, Settings, Sources, config_page, key, peer_url,
 };
 pub use delegated::DelegatedKey;
 pub use error::HomeError;

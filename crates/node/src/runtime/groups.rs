@@ -2,15 +2,16 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 use overlane_core::transaction::Message;
-use overlane_relay::log::LogStore;
+use overlane_relay::log::{LogStore, Retention};
 use tokio::sync::{Semaphore, broadcast, oneshot};
 
 use super::keeper::{Inlet, Input, Machine, Word};
 use crate::error::NodeError;
 use crate::peer::groups::{
-    ASKS_WAITING_MAX, Ask, AskId, Effect, GroupEvent, Groups, GroupsError, Own, Reply,
+    ASKS_WAITING_MAX, Ask, AskId, Effect, GONE_MS, GroupEvent, Groups, GroupsError, Own, Reply,
 };
 use crate::peer::{Heard, Now};
 
@@ -23,13 +24,30 @@ pub(crate) struct GroupAsk {
     reply: oneshot::Sender<Result<Reply, GroupsError>>,
 }
 
-/// Opens the groups of a store, on the thread that is to have it; the number is how long a host may be gone, in
-/// milliseconds.
+/// What a node's user says of its groups.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct GroupSettings {
+    /// How long a host may be gone.
+    pub(crate) host_gone: Duration,
+    /// How much of each log is kept.
+    pub(crate) retention: Retention,
+}
+
+impl Default for GroupSettings {
+    fn default() -> Self {
+        Self {
+            host_gone: Duration::from_millis(GONE_MS),
+            retention: Retention::GROUP,
+        }
+    }
+}
+
+/// Opens the groups of a store, on the thread that is to have it.
 pub(crate) type OpenGroups = Box<
     dyn FnOnce(
             Own,
             broadcast::Sender<GroupEvent>,
-            u64,
+            GroupSettings,
             Now,
         ) -> Result<Box<dyn Machine<Ask = GroupAsk>>, NodeError>
         + Send,
@@ -37,9 +55,11 @@ pub(crate) type OpenGroups = Box<
 
 /// What opens the groups that `store` holds.
 pub(crate) fn opens<S: LogStore + Send + 'static>(store: S) -> OpenGroups {
-    Box::new(move |own, events, host_gone_ms, now| {
+    Box::new(move |own, events, settings, now| {
         let mut groups = Groups::open(store, own, now)?;
-        groups.set_host_gone_ms(host_gone_ms);
+        let gone_ms = u64::try_from(settings.host_gone.as_millis()).unwrap_or(u64::MAX);
+        groups.set_host_gone_ms(gone_ms);
+        groups.set_retention(settings.retention);
         Ok(Box::new(OnThread {
             groups,
             asked: BTreeMap::new(),

@@ -52,7 +52,7 @@ pub(crate) use clock::Clock;
 pub(crate) use committer::AnyStore;
 pub use driver::Progress;
 pub(crate) use driver::{Awaited, Command, Posted};
-pub(crate) use groups::{GroupDoor, OpenGroups, opens};
+pub(crate) use groups::{GroupDoor, GroupSettings, OpenGroups, opens};
 pub(crate) use identity::Identity;
 #[cfg(feature = "sim")]
 pub(crate) use identity::is_rotation_due;
@@ -159,10 +159,10 @@ pub(crate) async fn start(builder: NodeBuilder) -> Result<Node, NodeError> {
     let begun = match begun {
         Ok((committer, mail)) => {
             let told = group_events.clone();
-            let gone_ms = u64::try_from(builder.group_host_gone.as_millis()).unwrap_or(u64::MAX);
+            let settings = builder.group_settings;
             let groups = builder.groups;
             match carry_groups(
-                &mut peer, groups, gone_ms, told, words_out, &identity, clock,
+                &mut peer, groups, settings, told, words_out, &identity, clock,
             )
             .await
             {
@@ -348,7 +348,7 @@ async fn carry_references(
 async fn carry_groups(
     peer: &mut Peer,
     open: Option<OpenGroups>,
-    host_gone_ms: u64,
+    settings: GroupSettings,
     events: broadcast::Sender<GroupEvent>,
     words: mpsc::UnboundedSender<(Keeper, Word)>,
     identity: &Identity,
@@ -362,7 +362,7 @@ async fn carry_groups(
         secret: identity.sealing_secret(),
         seed: zeroize::Zeroizing::new(identity.nonce()),
     };
-    let open = move |now| open(own, events, host_gone_ms, now);
+    let open = move |now| open(own, events, settings, now);
     let (thread, inlet) = KeeperThread::start(Keeper::Groups, clock, open, words).await?;
     peer.attach_keeper(Keeper::Groups, identity.nonce());
     Ok(Some(((Keeper::Groups, thread), inlet)))

@@ -1,8 +1,10 @@
 //! Members whose host is gone go on with another.
 
-use overlane_node::peer::groups::{Ask, EVERY_MS, GONE_MS, GroupEvent, Reply};
-use overlane_relay::log::Mutant;
+use overlane_node::peer::groups::{
+    Ask, EVERY_MS, GONE_MAX_MS, GONE_MIN_MS, GONE_MS, GroupEvent, Reply,
+};
 use overlane_relay::log::group::POST_AGE_MAX_MS;
+use overlane_relay::log::{Change, LogId, LogStore, Mutant};
 
 use crate::net::Net;
 use crate::scenes::{expect, two_hosts, view};
@@ -230,6 +232,107 @@ fn group_a_post_that_the_next_host_refuses_is_told_to_its_author() {
     let refused = told
         .filter(|it| matches!(it, GroupEvent::PostRefused { code, .. } if code == "log/too_old"));
     assert_eq!(refused.count(), 1);
+}
+
+/// A member went over to another host than the first of its group, by its user's word or as its own was gone, and is
+/// started anew; `kept`: as its store has kept whom it chose.
+fn restarted_after_going_over(by_user: bool, posts: usize, kept: bool) -> Result<(), String> {
+    let mut net = Net::linked(4, 11);
+    let group = two_hosts(&mut net);
+    for number in 0..posts {
+        net.post(0, group, &[&format!("{number}")]);
+    }
+    net.run_until(|net| (0..4).all(|node| net.held(node, group) == posts as u64));
+    // Who would be asked if nothing were known is the first; so the member is one that goes from there to the other.
+    let first = view(&mut net, 2).hosts[0];
+    let (member, old, chosen) = match first == net.nodes[0].did {
+        true => (2, 0, 1),
+        false => (3, 1, 0),
+    };
+    let did = net.nodes[chosen].did;
+    net.link(chosen, member);
+    if by_user {
+        let with = Some(did);
+        let synced = net.asked(member, Ask::Sync { group, with });
+        assert!(matches!(synced, Ok(Reply::Synced(..))), "{synced:?}");
+    } else {
+        net.crash(old);
+        net.run_until(|net| net.counters(member).went_over == 1);
+        net.start(old);
+    }
+    net.run_for(EVERY_MS);
+    assert_eq!(view(&mut net, member).asks, Some(did));
+    let asks = |net: &mut Net| {
+        let known = view(net, member);
+        let asked: Vec<_> = known.courses.iter().map(|it| it.with).collect();
+        match (known.asks, asked == [did]) {
+            (Some(host), true) if host == did => Ok(()),
+            _ => Err(format!("it asks {:?}", known.courses)),
+        }
+    };
+    asks(&mut net)?;
+    let mut copy = net.copied(member);
+    if !kept {
+        let key = [&[0x98][..], &LogId::group(group).0].concat();
+        let value = None;
+        copy.commit(vec![Change::Row { key, value }]).unwrap();
+    }
+    net.put_back(member, copy);
+    net.run_for(EVERY_MS);
+    asks(&mut net)?;
+    // A newer roster that lists it changes nothing of that.
+    net.ask(
+        0,
+        Ask::Remove {
+            group,
+            account: net.nodes[5 - member].did,
+        },
+    );
+    net.run_for(3 * EVERY_MS);
+    asks(&mut net)?;
+    assert_eq!(net.groups(member).counters().went_over, 0);
+    net.post(member, group, &["and on"]);
+    net.run_until(|net| net.held(chosen, group) == posts as u64 + 1);
+    Ok(())
+}
+
+#[test]
+fn law_group_the_host_that_a_member_went_over_to_is_asked_after_a_restart_too() {
+    for by_user in [false, true] {
+        for posts in [0, 5] {
+            println!("by its user: {by_user}, {posts} posts");
+            restarted_after_going_over(by_user, posts, true).unwrap();
+        }
+        // A store that has lost the row.
+        let broken = restarted_after_going_over(by_user, 5, false).unwrap_err();
+        assert!(broken.starts_with("it asks"), "{broken}");
+    }
+}
+
+/// How long a host may be gone is what its user says.
+#[test]
+fn group_a_host_may_be_gone_for_as_long_as_the_members_user_says() {
+    for (given_ms, gone_ms) in [
+        (5_000, 5_000),
+        (300_000, 300_000),
+        (0, GONE_MIN_MS),
+        (u64::MAX, GONE_MAX_MS),
+    ] {
+        let mut net = Net::linked(3, 15);
+        let _ = two_hosts(&mut net);
+        net.groups(2).set_host_gone_ms(given_ms);
+        net.crash(1);
+        let from_ms = net.now_ms;
+        net.run_until(|net| net.counters(2).went_over == 1);
+        let took_ms = net.now_ms - from_ms;
+        // It is noticed when it is tried the next time.
+        let most_ms = gone_ms + 2 * EVERY_MS;
+        assert!(
+            (gone_ms..most_ms).contains(&took_ms),
+            "{given_ms}: {took_ms}"
+        );
+        assert_eq!(view(&mut net, 2).asks, Some(net.nodes[0].did));
+    }
 }
 
 /// What the host that was followed has numbered was posted: it stays here, though the next host takes it no more.

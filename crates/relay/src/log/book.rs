@@ -1,6 +1,6 @@
 //! The account of one log: its next number, how much it holds, and whose that is.
 
-use super::bounds::EVICTED_PER_CALL;
+use super::bounds::{EVICTED_PER_CALL, SHARELESS_MAX};
 use super::id::LogId;
 use super::refusal::Refusal;
 use super::retention::{Full, Retention};
@@ -133,30 +133,61 @@ impl Book {
             || self.whole.bytes.saturating_add(bytes as u64) > retention.bytes
     }
 
-    /// Whether the author has its fair share: the log's bound divided by its authors.
-    pub(super) fn has_its_share(&self, author: &Did, retention: &Retention) -> bool {
-        let share = self.authors.get(author).copied().unwrap_or_default();
-        let newcomer = usize::from(share.entries == 0);
-        let authors = (self.authors.len() + newcomer).max(1) as u64;
-        share.entries.saturating_mul(authors) >= retention.entries
-            || share.bytes.saturating_mul(authors) >= retention.bytes
-    }
-
     /// Whose oldest makes room for an author, in a full log that lets go of its oldest: its own once it has its share,
     /// else that of whoever has most of what there is too much of. So who has less than its share loses nothing to others.
-    pub(super) fn makes_room(&self, author: &Did, retention: &Retention) -> Option<Did> {
-        if self.has_its_share(author, retention) {
-            return self.authors.contains_key(author).then_some(*author);
-        }
+    /// A share is the log's bound divided by the authors that have one of their own, and one for all others together.
+    pub(super) fn makes_room(
+        &self,
+        author: &Did,
+        retention: &Retention,
+        has_share: &dyn Fn(&Did) -> bool,
+    ) -> Option<Did> {
         let of_entries = self.whole.entries >= retention.entries;
-        let most = self
-            .authors
-            .iter()
-            .max_by_key(|(_, share)| match of_entries {
-                true => share.entries,
-                false => share.bytes,
-            });
-        most.map(|(author, _)| *author)
+        let weight = |share: &Share| match of_entries {
+            true => share.entries,
+            false => share.bytes,
+        };
+        let (mut shares, mut others) = (0_u64, Share::default());
+        let (mut most, mut most_of_others) = (None, None);
+        for (author, share) in &self.authors {
+            let heaviest = match has_share(author) {
+                true => {
+                    shares += 1;
+                    &mut most
+                }
+                false => {
+                    others.join(share);
+                    &mut most_of_others
+                }
+            };
+            if heaviest.is_none_or(|(_, most)| weight(share) > most) {
+                *heaviest = Some((*author, weight(share)));
+            }
+        }
+        let own = has_share(author);
+        let has = match own {
+            true => self.authors.get(author).copied().unwrap_or_default(),
+            false => others,
+        };
+        shares += u64::from(others.entries > 0) + u64::from(has.entries == 0);
+        let has_its_share = has.entries.saturating_mul(shares) >= retention.entries
+            || has.bytes.saturating_mul(shares) >= retention.bytes;
+        let gives = match (has_its_share, own) {
+            (true, true) => return self.authors.contains_key(author).then_some(*author),
+            (true, false) => most_of_others,
+            (false, _) if most.is_none_or(|(_, most)| weight(&others) > most) => most_of_others,
+            (false, _) => most,
+        };
+        gives.map(|(author, _)| author)
+    }
+
+    /// Whether the author is a new one that finds no place among those that have no share of their own.
+    pub(super) fn has_no_place(&self, author: &Did, has_share: &dyn Fn(&Did) -> bool) -> bool {
+        if self.authors.contains_key(author) || has_share(author) {
+            return false;
+        }
+        let others = self.authors.keys().filter(|it| !has_share(it));
+        others.count() >= SHARELESS_MAX
     }
 
     /// From which number on an author's oldest is to be looked for.
@@ -217,6 +248,11 @@ fn key(kind: u8, log: &LogId, rest: &[u8]) -> Vec<u8> {
 }
 
 impl Share {
+    fn join(&mut self, other: &Self) {
+        self.entries = self.entries.saturating_add(other.entries);
+        self.bytes = self.bytes.saturating_add(other.bytes);
+    }
+
     fn add(&mut self, entry: &Entry) {
         self.entries = self.entries.saturating_add(1);
         self.bytes = self.bytes.saturating_add(u64::from(entry.bytes));

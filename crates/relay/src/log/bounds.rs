@@ -45,6 +45,12 @@ pub const EXCHANGES_MAX: usize = 4;
 /// Items of a log that this node takes into memory to drive a reconciliation.
 pub const EXCHANGE_ITEMS_MAX: u64 = 2 * 1_048_576;
 
+/// The highest number that is taken from another: a host that lies gives none from which this node's own could not go on.
+pub const NUMBER_MAX: u64 = 1 << 62;
+
+/// Authors of one log that have no share of their own there; together they have one.
+pub const SHARELESS_MAX: usize = 1_024;
+
 /// Logs whose account is kept in memory between flushes.
 pub const BOOKS_CACHED: usize = 1_024;
 

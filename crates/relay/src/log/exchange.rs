@@ -6,17 +6,19 @@
 
 use super::book::Numbering;
 use super::bounds::{EXCHANGE_ITEMS_MAX, EXCHANGES_MAX, PLAN_ITEMS_MAX};
-use super::frame::{Named, Refused, Space, Turn};
+use super::frame::{self, Named, Space, Turn};
 use super::id::{EnvelopeId, LogId, shared_place};
 use super::logs::{Closing, Logs, Result};
 use super::mutant::Mutant;
-use super::refusal::{Refusal, is_passing};
+use super::refusal::{Refusal, is_numbered_anew, is_passing};
 use super::rules::Rules;
 use super::serve::limits;
 use super::store::LogStore;
 use super::told::{Event, Failure, LogsError, Owed, Peer, Place, Planned};
 use overlane_core::{Coded, Did};
-use overlane_recon::{Bound, End, Initiator, Item, ItemSet, Patience, Report, Request, Storage};
+use overlane_recon::{
+    Bound, End, Initiator, Item, ItemSet, Patience, Refused, Report, Request, Storage,
+};
 use std::collections::BTreeSet;
 
 /// What stands before an envelope in the outbox: when it was written, each later than the last.
@@ -35,6 +37,8 @@ pub(super) struct Exchange {
     sends_only: Option<Did>,
     /// Of a plan: what would have moved so far.
     plan: Option<Planned>,
+    /// The first envelope of this node's own that the peer gave a number which cannot be, and why.
+    anew: Option<(EnvelopeId, &'static str)>,
     since_ms: u64,
 }
 
@@ -66,6 +70,7 @@ impl<S: LogStore, R: Rules> Logs<S, R> {
             opened: None,
             sends_only: None,
             plan: None,
+            anew: None,
             since_ms: now_ms,
         };
         self.exchanges.insert((log, with), exchange);
@@ -358,15 +363,19 @@ impl<S: LogStore, R: Rules> Logs<S, R> {
         seq: u64,
         now_ms: u64,
     ) -> Result<(), S> {
+        let mut unnumbered = None;
         if self.book(&log)?.numbering == Numbering::Of(from)
             && let Some(envelope) = self.in_outbox(&log, &id)?
         {
-            self.put_away(&log, &id)?;
-            let own = self.rules.judge(&log, &envelope, &from, now_ms)?;
-            let place = Place::At(seq);
-            let kept = self.take_pushed(log, &envelope, own, place, now_ms);
-            if let Err(Failure::Failed(error)) = kept {
-                return Err(error.into());
+            let kept = match self.rules.judge(&log, &envelope, &from, now_ms) {
+                Ok(own) => self.take_pushed(log, &envelope, own, Place::At(seq), now_ms),
+                Err(refusal) => Err(refusal.into()),
+            };
+            match kept {
+                Ok(_) => self.put_away(&log, &id)?,
+                // A number that cannot be is none: it waits on.
+                Err(Failure::Refused(refusal)) => unnumbered = Some(refusal.code()),
+                Err(failed) => return Err(failed),
             }
         }
         let Some(exchange) = self.exchanges.get_mut(&(log, from)) else {
@@ -374,6 +383,9 @@ impl<S: LogStore, R: Rules> Logs<S, R> {
         };
         exchange.answered(&id);
         exchange.since_ms = now_ms;
+        if let Some(code) = unnumbered.filter(|code| is_numbered_anew(code)) {
+            exchange.anew.get_or_insert((id, code));
+        }
         let seq = match exchange.space {
             Space::Numbered => seq,
             Space::Shared => shared_place(&id),
@@ -392,12 +404,12 @@ impl<S: LogStore, R: Rules> Logs<S, R> {
         &mut self,
         from: Did,
         log: LogId,
-        what: Refused,
+        what: frame::Refused,
         code: &str,
         now_ms: u64,
     ) -> Result<(), S> {
         // What is refused for a reason that passes waits for the next time.
-        if let Refused::Envelope(id) = what
+        if let frame::Refused::Envelope(id) = what
             && !is_passing(code)
             && self.book(&log)?.numbering == Numbering::Of(from)
             && self.in_outbox(&log, &id)?.is_some()
@@ -411,12 +423,12 @@ impl<S: LogStore, R: Rules> Logs<S, R> {
         };
         exchange.since_ms = now_ms;
         match (&mut exchange.opened, what) {
-            (Some((initiator, set)), Refused::Envelope(id)) => {
+            (Some((initiator, set)), frame::Refused::Envelope(id)) => {
                 initiator.handle_send_refused(set, id, code.into(), now_ms);
             }
-            (Some((initiator, _)), Refused::Recon) => initiator.handle_refusal(code.into()),
-            (None, Refused::Envelope(id)) => exchange.answered(&id),
-            (None, Refused::Recon) => {}
+            (Some((initiator, _)), frame::Refused::Recon) => initiator.handle_refusal(code.into()),
+            (None, frame::Refused::Envelope(id)) => exchange.answered(&id),
+            (None, frame::Refused::Recon) => {}
         }
         self.say_due(log, from, now_ms)?;
         self.end_if_ended(log, from);
@@ -610,7 +622,11 @@ impl<S: LogStore, R: Rules> Logs<S, R> {
             && let Some(exchange) = self.exchanges.remove(&(log, with))
             && let Some((initiator, _)) = &exchange.opened
         {
-            let report = initiator.report();
+            let mut report = initiator.report();
+            if let Some((id, code)) = exchange.anew {
+                let why = code.to_owned();
+                report.refused_here.push(Refused { id, why });
+            }
             self.tell_end(log, with, report, exchange.plan);
         }
     }

@@ -33,6 +33,12 @@ impl GroupRules {
         }
     }
 
+    /// How much of each group's log is kept from here on. What a log has beyond it goes as posts come, the oldest first,
+    /// and with its age.
+    pub fn set_retention(&mut self, retention: Retention) {
+        self.retention = retention;
+    }
+
     /// Puts a roster in force: of a group that is new here, or newer than the one it has. Whoever it
     /// leaves out is served nothing from here on, also of what was asked before.
     ///
@@ -77,6 +83,13 @@ impl Rules for GroupRules {
 
     fn retention(&self, _: &LogId) -> Retention {
         self.retention
+    }
+
+    /// Members. Whoever is one no more keeps what it wrote within the share of all such; and nobody can be made up by a
+    /// host that lies to have more.
+    fn has_share(&self, log: &LogId, author: &Did) -> bool {
+        let roster = self.rosters.get(log);
+        roster.is_some_and(|roster| roster.subject().has(author))
     }
 
     fn judge(

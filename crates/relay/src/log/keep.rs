@@ -1,7 +1,7 @@
 //! Keeping: an envelope is numbered, room is made for it, and the accounts follow.
 
 use super::book::{Book, HANDED_ON_SLOT, Numbering, check_evicted, is_few};
-use super::bounds::{OLDEST_PAGE, OLDEST_PAGES_PER_CALL};
+use super::bounds::{NUMBER_MAX, OLDEST_PAGE, OLDEST_PAGES_PER_CALL};
 use super::id::{EnvelopeId, LogId};
 use super::logs::{Closing, Logs, Result, SLOT_ROWS};
 use super::mutant::Mutant;
@@ -28,12 +28,27 @@ impl<S: LogStore, R: Rules> Logs<S, R> {
         if let Some(seq) = self.find(&log, &judged.id)? {
             self.counters.known += 1;
             return match place {
+                Place::At(other) if other > NUMBER_MAX && other != seq => {
+                    Err(Refusal::NumberTooHigh { log, seq: other }.into())
+                }
                 Place::At(other) if other != seq => self.renumber(&log, seq, other),
                 _ => Ok(seq),
             };
         }
         if self.stage.is_full() {
             return Err(Refusal::Busy.into());
+        }
+        if let Place::At(seq) = place
+            && seq > NUMBER_MAX
+            && !self.is_broken(Mutant::AnyNumber)
+        {
+            return Err(Refusal::NumberTooHigh { log, seq }.into());
+        }
+        self.book(&log)?;
+        let has_share = |author: &Did| self.rules.has_share(&log, author);
+        let book = self.books.get(&log);
+        if book.is_some_and(|book| book.has_no_place(&judged.author, &has_share)) {
+            return Err(Refusal::AuthorsFull { log }.into());
         }
         if judged.expires_ms < now_ms {
             return Err(Refusal::TooOld { log }.into());
@@ -147,8 +162,13 @@ impl<S: LogStore, R: Rules> Logs<S, R> {
         author: &Did,
         retention: &Retention,
     ) -> Result<Option<Entry>, S> {
-        let book = self.book(log)?;
-        let Some(whose) = book.makes_room(author, retention) else {
+        self.book(log)?;
+        let each = self.is_broken(Mutant::OneShareEach);
+        let has_share = |author: &Did| each || self.rules.has_share(log, author);
+        let Some(book) = self.books.get(log) else {
+            return Ok(None);
+        };
+        let Some(whose) = book.makes_room(author, retention, &has_share) else {
             return Ok(None);
         };
         let mut from = book.oldest_from(&whose);

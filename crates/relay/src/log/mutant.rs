@@ -24,6 +24,10 @@ pub enum Mutant {
     PushThePlanned,
     /// What waits for the number of a host that is asked no more is let go of.
     LoseTheWaiting,
+    /// Whoever wrote something has a share of the log of its own.
+    OneShareEach,
+    /// Any number of a host's is taken.
+    AnyNumber,
     /// What waits is read from the store whenever it is counted.
     CountTheStored,
 }

@@ -1,6 +1,6 @@
 //! Why a log does not do what it was asked.
 
-use super::bounds::{EXCHANGE_ITEMS_MAX, PEERS_MAX};
+use super::bounds::{EXCHANGE_ITEMS_MAX, NUMBER_MAX, PEERS_MAX, SHARELESS_MAX};
 use super::id::{EnvelopeId, LogId};
 use overlane_core::wire::cbor::CborError;
 use overlane_core::{Coded, Did, Fault};
@@ -66,6 +66,22 @@ pub enum Refusal {
         log: LogId,
         /// The number.
         seq: u64,
+    },
+    /// A number that no honest host comes to.
+    #[error("number {seq} of log {log} is above {NUMBER_MAX}, which no host comes to")]
+    NumberTooHigh {
+        /// The log.
+        log: LogId,
+        /// The number.
+        seq: u64,
+    },
+    /// As many authors as may be have no share of their own in the log.
+    #[error(
+        "log {log} has envelopes of {SHARELESS_MAX} authors who are in it no more, and takes those of no other"
+    )]
+    AuthorsFull {
+        /// The log.
+        log: LogId,
     },
     /// An envelope that was not asked for.
     #[error("nothing was asked about log {log}")]
@@ -135,9 +151,9 @@ pub fn is_passing(code: &str) -> bool {
     )
 }
 
-/// Whether something was refused with this code because its host numbers anew what had other numbers.
+/// Whether something was refused with this code because its host numbers anew what had other numbers, or as nobody does.
 pub fn is_numbered_anew(code: &str) -> bool {
-    code == "log/number_taken"
+    matches!(code, "log/number_taken" | "log/number_too_high")
 }
 
 impl Coded for Refusal {
@@ -151,6 +167,8 @@ impl Coded for Refusal {
             Self::ShareFull { .. } => "log/share_full",
             Self::SlotFull { .. } => "log/slot_full",
             Self::NumberTaken { .. } => "log/number_taken",
+            Self::NumberTooHigh { .. } => "log/number_too_high",
+            Self::AuthorsFull { .. } => "log/authors_full",
             Self::NotAsked { .. } => "log/not_asked",
             Self::Exhausted { .. } => "log/exhausted",
             Self::Unread { .. } => "log/unread",
@@ -166,6 +184,7 @@ impl Coded for Refusal {
             Self::Rules { fault, .. } => *fault,
             Self::Malformed(_)
             | Self::NotItsAuthor { .. }
+            | Self::NumberTooHigh { .. }
             | Self::NotAsked { .. }
             | Self::Recon { .. } => Fault::PeerMisbehaved,
             _ => Fault::RefusedByBound,

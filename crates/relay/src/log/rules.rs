@@ -54,6 +54,11 @@ pub trait Rules {
     /// How much of the log is kept, and what happens when it is full.
     fn retention(&self, log: &LogId) -> Retention;
 
+    /// Whether an author has a share of the log of its own; all that have none have one together.
+    fn has_share(&self, _log: &LogId, _author: &Did) -> bool {
+        true
+    }
+
     /// The name under which an envelope is refused, before anything of it was checked.
     fn name(&self, envelope: &[u8]) -> EnvelopeId {
         address(envelope)

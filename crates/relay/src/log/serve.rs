@@ -171,6 +171,11 @@ impl<S: LogStore, R: Rules> Logs<S, R> {
         let frame = match owed {
             Owed::Ack(log, id, seq) => Frame::SendAck { log, id, seq }.to_bytes(),
             Owed::Recon(log, space, turn, payload) => {
+                // Nor the names of what is there.
+                let answers = turn == Turn::Answer && !self.is_broken(Mutant::ServeTheRemoved);
+                if answers && self.rules.access(&log, &to) == Access::None {
+                    return Ok(None);
+                }
                 let payload = payload.as_slice();
                 Frame::Recon {
                     log,

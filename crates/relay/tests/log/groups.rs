@@ -8,7 +8,7 @@ use overlane_core::identity::{
 use overlane_core::seal::SealingKey;
 use overlane_relay::log::group::{GroupRules, POST_AGE_MAX_MS};
 use overlane_relay::log::testkit::MemoryLogs;
-use overlane_relay::log::{Frame, LogId, LogStore, Logs, Peer, Retention};
+use overlane_relay::log::{Frame, LogId, LogStore, Logs, Mutant, Peer, Retention};
 use zeroize::Zeroizing;
 
 const NETWORK: NetworkId = NetworkId(7);
@@ -141,4 +141,39 @@ fn group_posts_are_taken_from_members_and_hosts_and_from_nobody_else() {
         "not newer"
     );
     assert_eq!(host.store().entries(&log, 0, 99).unwrap().len(), 4);
+}
+
+/// A host that lies hands on what accounts wrote that it made up, in an epoch that is over. How many of its twenty posts a
+/// member has then, in a log of ninety.
+fn flooded_by_a_host(mutant: Option<Mutant>) -> usize {
+    let (old, new) = (GroupKey::new(1, secret(30)), GroupKey::new(2, secret(31)));
+    let retention = Retention {
+        entries: 90,
+        ..Retention::GROUP
+    };
+    let mut rules = GroupRules::new(NETWORK, retention);
+    let log = rules.set_roster(roster(2, &new, &[1, 2])).unwrap();
+    let mut host = Logs::open(MemoryLogs::default(), rules).unwrap();
+    if let Some(mutant) = mutant {
+        host.break_rule(mutant);
+    }
+    for number in 0..20 {
+        send(&mut host, 2, &post(2, &new, number, NOW_MS));
+    }
+    for author in 40..100 {
+        for number in 0..4 {
+            send(&mut host, 9, &post(author, &old, number, NOW_MS));
+        }
+    }
+    let held = host.store().entries(&log, 0, 999).unwrap();
+    assert_eq!(held.len(), 90);
+    let member = account(2).did();
+    held.iter().filter(|it| it.author == member).count()
+}
+
+#[test]
+fn law_group_who_is_no_member_has_no_share_of_its_own() {
+    assert_eq!(flooded_by_a_host(None), 20);
+    let broken = flooded_by_a_host(Some(Mutant::OneShareEach));
+    assert!(broken < 20, "the mutant is not found: {broken}");
 }

@@ -4,7 +4,8 @@ use crate::support::*;
 use overlane_core::Coded;
 use overlane_recon::{Initiator, ItemSet, Limits, Patience, Request};
 use overlane_relay::log::bounds::{
-    ASKED_MAX, CHECK_WORK_BYTES, OWED_MAX, PEERS_MAX, PUSH_IDS, STAGED_MAX, WORK_BYTES_PER_MINUTE,
+    ASKED_MAX, CHECK_WORK_BYTES, OWED_MAX, PEERS_MAX, PUSH_IDS, SHARELESS_MAX, STAGED_MAX,
+    WORK_BYTES_PER_MINUTE,
 };
 use overlane_relay::log::{Allowance, Frame, LogId, Space, Turn};
 
@@ -212,7 +213,7 @@ fn law_a_member_removed_while_it_synchronises_is_given_nothing_more() {
     }
     host.rules().members.remove(&did(1));
     let rest = words(&owed(&mut host));
-    assert!(rest.iter().all(|it| !it.starts_with("push")), "{rest:?}");
+    assert!(rest.is_empty(), "neither envelopes nor names: {rest:?}");
     ask(&mut host, 1, &everything());
     assert_eq!(words(&owed(&mut host)), ["log/not_here"]);
 }
@@ -245,4 +246,34 @@ fn law_a_batch_and_the_peers_in_memory_are_bounded() {
     assert!(told < refused, "who has no place is not answered");
     let none = host.handle_frame(peer(1), b"no frame", NOW_MS).unwrap_err();
     assert_eq!(none.code(), "log/malformed");
+}
+
+/// A host brings what accounts wrote that it made up: they find place up to a bound, and members beyond it.
+#[test]
+fn law_group_authors_without_a_share_are_bounded() {
+    let mut host = node(Plain {
+        shares: Some([did(1), did(2)].into()),
+        ..Plain::of(&[1, 2], &[9])
+    });
+    let mut told = Vec::new();
+    for number in 0..=SHARELESS_MAX as u32 {
+        let mut author = [3; 20];
+        author[..4].copy_from_slice(&number.to_be_bytes());
+        for post in 0..2_u8 {
+            send(&mut host, 9, &[&author[..], &[post]].concat());
+        }
+        host.flush(NOW_MS).unwrap();
+        told.extend(words(&owed(&mut host)));
+    }
+    let (acks, refused) = told.split_at(2 * SHARELESS_MAX);
+    assert!(acks.iter().all(|it| it.starts_with("ack")));
+    assert_eq!(refused, ["log/authors_full", "log/authors_full"]);
+    // A member that is new is none of them, and who has a place keeps it.
+    send(&mut host, 1, &envelope(1, 1));
+    let mut author = [3; 20];
+    author[..4].copy_from_slice(&0_u32.to_be_bytes());
+    send(&mut host, 9, &[&author[..], &[9]].concat());
+    host.flush(NOW_MS).unwrap();
+    let told = words(&owed(&mut host));
+    assert!(told.iter().all(|it| it.starts_with("ack")), "{told:?}");
 }

@@ -44,6 +44,8 @@ pub(crate) struct Plain {
     pub(crate) slot_bytes: u64,
     pub(crate) allowance: Allowance,
     pub(crate) expires_ms: u64,
+    /// Who has a share of its own, if not everybody.
+    pub(crate) shares: Option<BTreeSet<Did>>,
 }
 
 pub(crate) const ROOMY: Retention = Retention {
@@ -63,6 +65,7 @@ impl Plain {
             slot_bytes: u64::MAX,
             allowance: Allowance::default(),
             expires_ms: u64::MAX,
+            shares: None,
         }
     }
 }
@@ -83,6 +86,10 @@ impl Rules for Plain {
 
     fn allowance(&self) -> Allowance {
         self.allowance
+    }
+
+    fn has_share(&self, _: &LogId, author: &Did) -> bool {
+        self.shares.as_ref().is_none_or(|it| it.contains(author))
     }
 
     fn slot_bytes(&self) -> u64 {

@@ -2,7 +2,7 @@
 
 use super::{Entry, NOTHING, THEIRS, entry};
 
-const FULL: &str = "ask the group's host for a larger log, or wait until some of it is gone";
+const FULL: &str = "ask the group's host for a larger log (`groups.keep_posts`, `groups.keep_max_bytes`), or wait until some of it is gone";
 const LATER: &str = "nothing: it is tried again by itself";
 
 pub(super) const ENTRIES: &[Entry] = &[
@@ -154,6 +154,11 @@ pub(super) const ENTRIES: &[Entry] = &[
         "`{overlane} doctor peer DID` shows the way to it",
     ),
     entry(
+        "log/authors_full",
+        "A host brought what somebody wrote who is in the group no more, and there are as many such as may be.",
+        "nothing here: what members write is taken; what others wrote goes with its age",
+    ),
+    entry(
         "log/busy",
         "More waits for the next transaction of a log than it takes.",
         LATER,
@@ -188,6 +193,11 @@ pub(super) const ENTRIES: &[Entry] = &[
         "log/number_taken",
         "A host gave two envelopes the same number: it lost its store, or lies.",
         "nothing: this node numbers by itself from then on, and has all that the hosts have",
+    ),
+    entry(
+        "log/number_too_high",
+        "A host gave an envelope a number that no host comes to: it lies.",
+        "nothing: this node numbers by itself from then on, and has all that the hosts have; the group's owner may take the host off the roster",
     ),
     entry(
         "log/peers_full",

@@ -1,9 +1,11 @@
 //! The table of every key: what `explain`, the written file and `docs/config.md` are made from.
 
+use overlane_core::group::GROUP_MEMBERS_MAX;
 use overlane_core::lane::bounds::QUEUED_SHARED_BYTES;
 use overlane_core::lane::chunks::LINK_CHUNKS_MAX_BYTES;
 use overlane_core::ring::bounds::CONNECTIONS_MAX;
 use overlane_relay::inbox::bounds::INBOX_MAILS_MAX;
+use overlane_relay::log::Retention;
 
 use crate::PEERS_MAX;
 use crate::api::ALLOWED_MAX;
@@ -16,6 +18,13 @@ pub(super) const ENVIRONMENT_PREFIX: &str = "OVERLANE_";
 
 /// The most bytes that a bound may be set to.
 const BYTES_MAX: u64 = 1 << 40;
+
+/// The shortest time that posts may be kept, and the longest: an hour, and ten years.
+const KEEP_MIN_MS: u64 = 3_600 * 1_000;
+const KEEP_MAX_MS: u64 = 10 * 365 * 24 * KEEP_MIN_MS;
+
+/// The fewest posts that may be kept: a share of one for each member that a group may have.
+const KEEP_POSTS_MIN: u64 = GROUP_MEMBERS_MAX as u64;
 
 /// The fewest bytes that a bound of queues may be set to.
 const BYTES_MIN: u64 = 1 << 20;
@@ -47,6 +56,9 @@ pub(super) enum Key {
     LimitsQueued,
     InboxMails,
     GroupsHostGone,
+    GroupsKeep,
+    GroupsKeepPosts,
+    GroupsKeepBytes,
     IceServers,
 }
 
@@ -311,6 +323,29 @@ pub const KEYS: &[KeySpec] = &[
                asked, and the first that answers is the one from there on. What waits goes there. A member that goes \
                over numbers posts by itself: less suits a host that is often away for long, more one that is often \
                started anew.",
+    },
+    KeySpec {
+        key: Key::GroupsKeep,
+        name: "groups.keep_ms",
+        kind: Kind::Number(KEEP_MIN_MS, KEEP_MAX_MS),
+        unit: "milliseconds",
+        what: "How long a post is kept here since it came, in the log of a group that this node hosts or is in.",
+    },
+    KeySpec {
+        key: Key::GroupsKeepPosts,
+        name: "groups.keep_posts",
+        kind: Kind::Number(KEEP_POSTS_MIN, Retention::GROUP.entries),
+        unit: "posts",
+        what: "Posts of one group's log that are kept here; beyond it the oldest goes, of whoever has more than its \
+               share.",
+    },
+    KeySpec {
+        key: Key::GroupsKeepBytes,
+        name: "groups.keep_max_bytes",
+        kind: Kind::Number(BYTES_MIN, BYTES_MAX),
+        unit: "bytes",
+        what: "Bytes of the posts of one group's log that are kept here; beyond it the oldest goes, of whoever has \
+               more than its share. Every group has as many.",
     },
     KeySpec {
         key: Key::IceServers,

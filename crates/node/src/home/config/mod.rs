@@ -23,6 +23,7 @@ use std::path::{Path, PathBuf};
 
 use overlane_core::NetworkId;
 use overlane_relay::inbox::bounds::INBOX_MAILS;
+use overlane_relay::log::Retention;
 use overlane_storage_native::StoreKind;
 
 use super::HomeError;
@@ -79,10 +80,46 @@ pub struct Config {
     pub limits: Limits,
     /// Mails that are held for one account that is away.
     pub inbox_mails: u64,
-    /// How long the host of a group that this node asks may give no answer, in milliseconds.
-    pub group_host_gone_ms: u64,
+    /// What is kept of groups, and how long their hosts may be gone.
+    pub groups: GroupsConfig,
     /// STUN and TURN servers, which help links through NATs.
     pub ice_servers: Vec<IceServer>,
+}
+
+/// What a node's user says of its groups.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GroupsConfig {
+    /// How long the host of a group that this node asks may give no answer, in milliseconds.
+    pub host_gone_ms: u64,
+    /// How long a post is kept since it came, in milliseconds.
+    pub keep_ms: u64,
+    /// Posts of one log.
+    pub keep_posts: u64,
+    /// Bytes of them.
+    pub keep_max_bytes: u64,
+}
+
+impl GroupsConfig {
+    /// How much of a group's log is kept.
+    pub fn retention(&self) -> Retention {
+        Retention {
+            entries: self.keep_posts,
+            bytes: self.keep_max_bytes,
+            age_ms: self.keep_ms,
+            ..Retention::GROUP
+        }
+    }
+}
+
+impl Default for GroupsConfig {
+    fn default() -> Self {
+        Self {
+            host_gone_ms: GONE_MS,
+            keep_ms: Retention::GROUP.age_ms,
+            keep_posts: Retention::GROUP.entries,
+            keep_max_bytes: Retention::GROUP.bytes,
+        }
+    }
 }
 
 /// How the log is written.
@@ -151,7 +188,7 @@ impl Config {
             },
             limits: profile.limits(),
             inbox_mails: INBOX_MAILS,
-            group_host_gone_ms: GONE_MS,
+            groups: GroupsConfig::default(),
             ice_servers: Vec::new(),
         }
     }

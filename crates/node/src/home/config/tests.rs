@@ -52,7 +52,12 @@ fn the_written_file_reads_back() {
             ..Profile::Server.limits()
         },
         inbox_mails: 256,
-        group_host_gone_ms: 5_000,
+        groups: GroupsConfig {
+            host_gone_ms: 5_000,
+            keep_ms: 86_400_000,
+            keep_posts: 1_000,
+            keep_max_bytes: 1 << 20,
+        },
         ice_servers: vec![
             IceServer::new("stun:a", None, None).expect("a server"),
             IceServer::new("turn:b:1", Some("me"), Some("\"q\"")).expect("a server"),

@@ -66,7 +66,10 @@ pub(super) fn set(config: &mut Config, spec: &KeySpec, value: &Value) -> Result<
         Key::LimitsChunks => config.limits.chunks_max_bytes = number(spec, value)?,
         Key::LimitsQueued => config.limits.queued_max_bytes = size(number(spec, value)?),
         Key::InboxMails => config.inbox_mails = number(spec, value)?,
-        Key::GroupsHostGone => config.group_host_gone_ms = number(spec, value)?,
+        Key::GroupsHostGone => config.groups.host_gone_ms = number(spec, value)?,
+        Key::GroupsKeep => config.groups.keep_ms = number(spec, value)?,
+        Key::GroupsKeepPosts => config.groups.keep_posts = number(spec, value)?,
+        Key::GroupsKeepBytes => config.groups.keep_max_bytes = number(spec, value)?,
         Key::IceServers => config.ice_servers = ice_servers(spec, value)?,
     }
     Ok(())
@@ -88,7 +91,7 @@ pub(super) fn written(config: &Config, key: Key) -> Option<Value> {
         links,
         limits,
         inbox_mails,
-        group_host_gone_ms,
+        groups,
         ice_servers,
     } = config;
     let number = |number: u64| Value::from(i64::try_from(number).unwrap_or(i64::MAX));
@@ -126,7 +129,10 @@ pub(super) fn written(config: &Config, key: Key) -> Option<Value> {
         Key::LimitsChunks => number(limits.chunks_max_bytes),
         Key::LimitsQueued => number(limits.queued_max_bytes as u64),
         Key::InboxMails => number(*inbox_mails),
-        Key::GroupsHostGone => number(*group_host_gone_ms),
+        Key::GroupsHostGone => number(groups.host_gone_ms),
+        Key::GroupsKeep => number(groups.keep_ms),
+        Key::GroupsKeepPosts => number(groups.keep_posts),
+        Key::GroupsKeepBytes => number(groups.keep_max_bytes),
         Key::IceServers => ice_servers.iter().map(server).collect::<Array>().into(),
     })
 }

@@ -44,8 +44,10 @@ pub(super) struct Course {
     /// When it is asked next, by the steady clock.
     pub(super) due_ms: u64,
     pub(super) stage: Stage,
-    /// Something happened meanwhile: it is asked again.
+    /// Something happened here meanwhile: it is asked again.
     pub(super) again: bool,
+    /// It said meanwhile that there is something new: it is asked again once what that costs is paid.
+    pub(super) news: bool,
     pub(super) failures: u32,
     pub(super) error: Option<String>,
     /// Since when it has given no answer, by the steady clock.

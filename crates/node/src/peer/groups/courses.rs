@@ -169,19 +169,21 @@ impl<S: LogStore> Groups<S> {
     }
 
     pub(super) fn heard_news(&mut self, from: Did, log: LogId, now: Now) {
-        let size = self.logs.size(&log);
-        let Ok((items, _)) = self.check(size) else {
-            return;
-        };
+        let pause_ms = self.news_pause_ms(&log);
         let Some(course) = self.course(&log, &from) else {
             return;
         };
-        // How often a host can have this node reconcile is bounded by what that costs it.
-        let pause_ms = PAUSE_ITEMS.saturating_add(items / PAUSE_ITEMS);
         let due_ms = course.ended_ms.saturating_add(pause_ms).max(now.steady_ms);
-        course.again = course.stage != Stage::Idle;
+        course.news = course.stage != Stage::Idle;
         course.resumes_ms = None;
         course.due_ms = course.due_ms.min(due_ms);
+    }
+
+    /// How often a host can have this node reconcile is bounded by what that costs it.
+    fn news_pause_ms(&mut self, log: &LogId) -> u64 {
+        let size = self.logs.size(log);
+        let (items, _) = self.check(size).unwrap_or_default();
+        PAUSE_ITEMS.saturating_add(items / PAUSE_ITEMS)
     }
 
     pub(super) fn told_not_here(&mut self, from: Did, log: LogId, now: Now) {
@@ -194,7 +196,10 @@ impl<S: LogStore> Groups<S> {
 
     pub(super) fn synced(&mut self, log: LogId, with: Did, report: Report, now: Now) {
         let end = report.end.clone().unwrap_or(End::GaveUp(Bound::Idle));
-        let moved = matches!(end, End::GaveUp(Bound::Rounds | Bound::Bytes));
+        // It goes on at once where it came further, and there alone.
+        let moved = matches!(end, End::GaveUp(Bound::Rounds | Bound::Bytes))
+            && report.received.saturating_add(report.sent) > 0;
+        let news_pause_ms = self.news_pause_ms(&log);
         let jitter_ms = self.jitter_ms();
         // Its author came with a roster that this node has not seen yet.
         let refused = |it: &overlane_recon::Refused| it.why == "group/not_a_member";
@@ -211,10 +216,11 @@ impl<S: LogStore> Groups<S> {
             .extract_if(.., |it| matches!(it, Want::Sync(_)));
         let wants: Vec<_> = wants.collect();
         if end == End::Settled || moved {
-            let pause_ms = match (moved || course.again, behind) {
-                (true, _) => 0,
-                (false, true) => PAUSE_MS,
-                (false, false) => EVERY_MS.saturating_add(jitter_ms),
+            let pause_ms = match () {
+                () if moved || course.again => 0,
+                () if course.news => news_pause_ms,
+                () if behind => PAUSE_MS,
+                () => EVERY_MS.saturating_add(jitter_ms),
             };
             course.failures = 0;
             course.error = None;
@@ -401,6 +407,7 @@ impl Course {
     pub(super) fn rests(&mut self, now: Now, pause_ms: u64) {
         self.stage = Stage::Idle;
         self.again = false;
+        self.news = false;
         self.ended_ms = now.steady_ms;
         self.due_ms = now.steady_ms.saturating_add(pause_ms);
     }

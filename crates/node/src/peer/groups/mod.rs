@@ -47,7 +47,7 @@ use overlane_core::seal::SealingSecret;
 use overlane_core::{Did, NetworkId};
 use overlane_recon::bounds::IDLE_MS;
 use overlane_relay::log::group::GroupRules;
-use overlane_relay::log::{Event, LogId, LogStore, Logs, LogsError, Peer};
+use overlane_relay::log::{Event, LogId, LogStore, Logs, LogsError, Peer, Retention};
 use zeroize::Zeroizing;
 
 use super::Now;
@@ -248,6 +248,11 @@ impl<S: LogStore> Groups<S> {
     /// [`GONE_MIN_MS`] and [`GONE_MAX_MS`], whatever is given.
     pub fn set_host_gone_ms(&mut self, host_gone_ms: u64) {
         self.host_gone_ms = host_gone_ms.clamp(GONE_MIN_MS, GONE_MAX_MS);
+    }
+
+    /// How much of each group's log is kept here from now on; [`Retention::GROUP`] unless this is called.
+    pub fn set_retention(&mut self, retention: Retention) {
+        self.logs.rules().set_retention(retention);
     }
 
     /// Asks for something. The answer comes as [`Effect::Answer`], once it is durable.

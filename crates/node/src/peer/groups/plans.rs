@@ -61,7 +61,7 @@ impl<S: LogStore> Groups<S> {
         course.error = None;
         match resumes_ms {
             // Nothing but the plan was wanted.
-            Some(at_ms) if course.wants.is_empty() && !course.again => {
+            Some(at_ms) if course.wants.is_empty() && !course.again && !course.news => {
                 course.rests(now, at_ms.saturating_sub(now.steady_ms));
             }
             _ => course.stage = Stage::Ready,

@@ -13,8 +13,8 @@ use overlane_core::seal::{SealingKey, SealingSecret};
 use overlane_core::transaction::Data;
 use overlane_core::{Did, NetworkId};
 use overlane_node::peer::groups::{
-    Ask, AskId, Effect, GroupEvent, GroupTicket, GroupView, Groups, GroupsError, Own, PAGE_MAX,
-    PostView, Reply,
+    Ask, AskId, Effect, GroupCounters, GroupEvent, GroupTicket, GroupView, Groups, GroupsError,
+    Own, PAGE_MAX, PostView, Reply,
 };
 use overlane_relay::log::LogId;
 use overlane_relay::log::testkit::MemoryLogs;
@@ -449,6 +449,12 @@ impl Net {
     pub(crate) fn held(&mut self, node: usize, group: GroupId) -> u64 {
         let groups = self.nodes[node].groups.as_mut().expect("the node is up");
         groups.logs().size(&LogId::group(group)).unwrap().0
+    }
+
+    /// Counts of a node, without any step.
+    pub(crate) fn counters(&self, node: usize) -> GroupCounters {
+        let groups = self.nodes[node].groups.as_ref().expect("the node is up");
+        groups.counters()
     }
 
     /// Runs until the nodes hold as many posts as said, and those that follow know that it is all.
