@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
+use overlane_core::replay::CUSTODY_CAPACITY;
 use overlane_core::seal::{SealContext, SealError};
 use overlane_core::transaction::{Data, Message};
 use overlane_core::{Did, TransactionDigest};
@@ -107,6 +108,10 @@ impl Node {
         let status = self.mail().await.map_err(closed)?;
         if !status.has_store {
             return Err(InboxError::NoStore);
+        }
+        // What is left would stay with its holders, and come as mail when there is room.
+        if status.custody >= CUSTODY_CAPACITY {
+            return Err(InboxError::CustodyFull);
         }
         let identity = &self.parts().identity;
         let items = identity.probes(status.holders.len());

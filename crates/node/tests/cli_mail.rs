@@ -92,11 +92,10 @@ async fn cli_mail_is_held_taken_and_its_end_told_with_codes_and_words() {
         .split_once("\nheld: its destination does not answer\n")
         .expect("held");
     assert_eq!(held.lines().count(), 2, "{held}");
-    for line in held.lines() {
-        let by = [&from, &third.did]
-            .into_iter()
-            .any(|by| line.contains(&format!("  by {by} until ")));
-        assert!(by && line.ends_with(" GMT"), "{line}");
+    for by in ["this node", &third.did] {
+        let mut lines = held.lines();
+        let line = lines.find(|line| line.starts_with(&format!("  by {by} until ")));
+        assert!(line.is_some_and(|line| line.ends_with(" GMT")), "{held}");
     }
     let sent = says(&sender, &["send", to, "letter two"]);
     assert_eq!(sent["arrived"]["state"], "held");
@@ -307,4 +306,34 @@ async fn cli_mail_of_two_nodes_alone_is_held_by_its_sender_until_the_other_is_ba
     sender.stop();
     sender.start().await;
     sender.until(|seen| seen.holders == [did.clone()]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn cli_mail_that_made_room_is_told_to_its_sender_as_evicted() {
+    let mut nodes = ring_of(4, MAILS_KEPT).await;
+    let url = nodes[3].url();
+    for node in &nodes[..3] {
+        says(node, &["peer", "add", &url]);
+    }
+    let (mut receiver, mut sender) = (nodes.remove(2), nodes.remove(0));
+    let (to, other) = (receiver.did.clone(), &nodes[0]);
+    receiver.stop();
+    let is_gone = |seen: &mail_node::Seen| seen.holders.len() == 2 && !seen.holders.contains(&to);
+    sender.until(is_gone).await;
+    for text in ["letter one", "letter two"] {
+        let sent = says(&sender, &["send", &to, text]);
+        let by = sent["arrived"]["by"].as_array().expect("holders");
+        assert_eq!(by.len(), 3, "{sent}");
+    }
+    says(other, &["send", &to, "of another"]);
+    sender.until(|seen| seen.ended.len() == 1).await;
+    let list = words(&sender, &["inbox", "list"]);
+    let end = list.lines().find(|line| line.starts_with("evicted: "));
+    let end = end.unwrap_or_else(|| panic!("{list}"));
+    assert!(
+        end.contains(&format!(" for {to} made room for mail of others, says "))
+            && end.ends_with("; send it again"),
+        "{list}"
+    );
+    assert_eq!(list.matches("held for ").count(), 1, "{list}");
 }

@@ -16,7 +16,8 @@ use std::collections::BTreeSet;
 
 use axum::http::Method;
 use mail_node::{Node, ring_of};
-use overlane_node::api::{ArrivedReport, SendReceipt, SendRequest, StatusReport};
+use overlane_core::replay::CUSTODY_CAPACITY;
+use overlane_node::api::{ArrivedReport, SendReceipt, SendRequest, StatusReport, instant};
 use tokio::task::{JoinSet, block_in_place};
 
 /// Mails that a holder of these keeps for one account.
@@ -98,6 +99,28 @@ fn letter(number: usize) -> String {
     format!("letter {number}")
 }
 
+/// Custody is full: mail waits at its holders, and whoever asks is told until when.
+async fn says_until_when_mail_waits(node: &Node) {
+    let inbox = node.inbox().await;
+    assert_eq!(inbox.custody, CUSTODY_CAPACITY, "{inbox:?}");
+    let (waits, spent) = (inbox.waits_until_ms, inbox.full_until_ms);
+    let (waits, spent) = (waits.expect("some wait"), spent.expect("it is full"));
+    let run = |args: &[&str]| block_in_place(|| node.place.overlane(args));
+    let until = format!(
+        "wait there until some are taken; the first of them is held until {}; the first here is spent at {}",
+        instant(waits),
+        instant(spent)
+    );
+    let list = run(&["inbox", "list"]);
+    assert!(list.out.contains(&until), "{list:?}");
+    let doctor = run(&["doctor", "mail"]);
+    assert!(doctor.out.contains(&until), "{doctor:?}");
+    assert!(doctor.out.contains("inbox take --all"), "{doctor:?}");
+    // Nothing more may come, so nothing is tried with.
+    let probe = run(&["inbox", "probe", "--json"]);
+    probe.is_refused(3, "inbox/custody_full");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn mail_200_letters_come_once_though_a_holder_is_killed_and_one_leaves_s25_s26() {
     let mut cast = Cast::at_rest().await;
@@ -124,8 +147,13 @@ async fn mail_200_letters_come_once_though_a_holder_is_killed_and_one_leaves_s25
     sends.rest(&mut digests).await;
     assert_eq!(digests.len(), ALL);
 
-    // The receiver is back, and its application takes what comes.
+    // The receiver is back, and takes nothing yet: what has no room waits, and it is said until when.
     cast.receiver.start().await;
+    cast.receiver
+        .until(|seen| seen.came >= CUSTODY_CAPACITY)
+        .await;
+    says_until_when_mail_waits(&cast.receiver).await;
+    // Its application takes what comes.
     let count = ALL.to_string();
     let take = [
         "inbox", "take", "--count", &count, "--wait", "120", "--json",

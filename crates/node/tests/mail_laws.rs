@@ -10,6 +10,7 @@
 #![allow(dead_code, reason = "the mesh serves other tests too")]
 
 mod mail_alone;
+mod mail_ends;
 mod mail_hostile;
 mod mesh;
 
@@ -18,7 +19,7 @@ use std::collections::BTreeSet;
 use mesh::broken::{Broken, caught};
 use mesh::{Mesh, data_in, signer};
 use overlane_core::identity::Life;
-use overlane_core::mail::{MAIL_DATA_MAX_BYTES, Removal, RemovalSubject};
+use overlane_core::mail::{MAIL_DATA_MAX_BYTES, MAIL_LIFE_DEFAULT_MS, Removal, RemovalSubject};
 use overlane_core::replay::CUSTODY_CAPACITY;
 use overlane_core::{Class, Coded};
 use overlane_node::inbox::{Arrived, HeldElsewhere, InboxError, MailEvent, Said};
@@ -346,6 +347,12 @@ fn mail_over_a_bound_is_refused_by_name_and_custody_that_is_full_lets_it_wait() 
     let status = mesh.mail_of(away);
     assert_eq!(status.waiting.len(), CUSTODY_CAPACITY);
     assert_eq!(status.custody, CUSTODY_CAPACITY);
+    // It says until when what waits for room is held, and when there is room if nothing is taken.
+    let (now_ms, day_ms) = (mesh.now_ms, MAIL_LIFE_DEFAULT_MS);
+    let waits_until = status.waits_until_ms.unwrap();
+    let held_since = |it: u64| (now_ms - 10 * MINUTE_MS..now_ms).contains(&(it - day_ms));
+    assert!(held_since(waits_until), "{waits_until} at {now_ms}");
+    assert!(status.full_until_ms.unwrap() > waits_until);
     for &holder in &holders {
         assert_eq!(
             mesh.held(holder, away),

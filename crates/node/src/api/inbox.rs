@@ -43,6 +43,9 @@ pub struct InboxReport {
     pub fetched: usize,
     /// When custody has room if nothing is taken, while mail waits for room, in Unix milliseconds.
     pub full_until_ms: Option<u64>,
+    /// The first instant at which a holder lets go of a mail that was fetched and waits for room, in Unix milliseconds.
+    #[serde(default)]
+    pub waits_until_ms: Option<u64>,
     /// The nodes that hold this node's inbox, by the ring.
     pub holders: Vec<HolderReport>,
     /// Messages of this node's that wait to be delivered or held.
@@ -298,6 +301,7 @@ pub(super) fn numbers(status: &MailStatus) -> (Option<String>, BTreeMap<String, 
         taken,
         lost,
         put_off,
+        turned_away,
         unsaid,
         malformed,
     } = &status.counters;
@@ -327,6 +331,7 @@ pub(super) fn numbers(status: &MailStatus) -> (Option<String>, BTreeMap<String, 
         ("taken", *taken),
         ("lost", lost.values().sum()),
         ("put_off", put_off.values().sum()),
+        ("turned_away", turned_away.values().sum()),
         ("unsaid", *unsaid),
         ("malformed", malformed.saturating_add(*bad_frames)),
         ("kept_here", *kept),
@@ -369,6 +374,7 @@ impl InboxReport {
             custody_max: CUSTODY_CAPACITY,
             fetched: mail.fetched,
             full_until_ms: mail.full_until_ms,
+            waits_until_ms: mail.waits_until_ms,
             holders: mail.holders.iter().map(holder).collect(),
             sending: mail.sending,
             held: mail.held.iter().map(held).collect(),

@@ -82,8 +82,8 @@ pub use groups::{
     SyncedReport,
 };
 pub use inbox::{
-    ArrivedReport, HeldInboxReport, HeldReport, HoldReport, HolderReport, InboxReport, ProbeReport,
-    ProbedReport, TakeMailRequest, WaitingReport,
+    ArrivedReport, EndedReport, HeldInboxReport, HeldReport, HoldReport, HolderReport, InboxReport,
+    ProbeReport, ProbedReport, TakeMailRequest, WaitingReport,
 };
 pub use metrics::{METRICS_CONTENT_TYPE, metrics_page, metrics_text};
 pub use names::{ClassName, FaultName};

@@ -4,7 +4,8 @@ use std::time::{Duration, Instant};
 
 use axum::http::Method;
 use overlane_node::api::{
-    Client, InboxReport, ProbeReport, ProbedReport, TakeMailRequest, TakenMessage, counted, instant,
+    Client, EndedReport, InboxReport, ProbeReport, ProbedReport, TakeMailRequest, TakenMessage,
+    counted, instant,
 };
 use overlane_node::home::Home;
 use serde::Serialize;
@@ -81,12 +82,10 @@ fn in_words(report: &InboxReport, overlane: &str) -> String {
         lines.push(format!("  {digest}  of {origin}  {bytes} bytes"));
     }
     if report.fetched > 0 || report.full_until_ms.is_some() {
-        let (fetched, most) = (report.fetched, report.custody_max);
-        let until = report.full_until_ms.map_or_else(String::new, |ms| {
-            format!("; else the first is spent at {}", instant(ms))
-        });
+        let (fetched, most) = (counted(report.fetched, "more mail"), report.custody_max);
         lines.push(format!(
-            "custody is full ({custody} of {most}): {fetched} fetched, and what is with the holders, come when some are taken{until}"
+            "custody is full ({custody} of {most}): {fetched}, and what else is with the holders, wait there until some are taken{}",
+            until_when(report)
         ));
     }
     lines.push(match report.holders.len() {
@@ -115,13 +114,7 @@ fn in_words(report: &InboxReport, overlane: &str) -> String {
             until.map_or_else(String::new, instant)
         ));
     }
-    for mail in &report.ended {
-        let (destination, digest, outcome) = (&mail.destination, &mail.digest, &mail.outcome);
-        let (by, at) = (&mail.by, instant(mail.at_ms));
-        lines.push(format!(
-            "{outcome} by {destination}: {digest}, says {by}, at {at}"
-        ));
-    }
+    lines.extend(report.ended.iter().map(ended));
     for inbox in &report.inboxes {
         lines.push(format!(
             "holds {} for {}",
@@ -130,6 +123,32 @@ fn in_words(report: &InboxReport, overlane: &str) -> String {
         ));
     }
     lines.join("\n")
+}
+
+/// Until when mail that waits for room in custody waits.
+pub(super) fn until_when(report: &InboxReport) -> String {
+    let waits = report.waits_until_ms.map_or_else(String::new, |ms| {
+        format!("; the first of them is held until {}", instant(ms))
+    });
+    let spent = report.full_until_ms.map_or_else(String::new, |ms| {
+        format!("; the first here is spent at {}", instant(ms))
+    });
+    waits + &spent
+}
+
+/// What became of a mail that others held.
+fn ended(mail: &EndedReport) -> String {
+    let (destination, digest) = (&mail.destination, &mail.digest);
+    let (by, at) = (&mail.by, instant(mail.at_ms));
+    match mail.outcome.as_str() {
+        "expired" => {
+            format!("expired: {destination} did not take {digest} in its time, says {by}, at {at}")
+        }
+        "evicted" => format!(
+            "evicted: {digest} for {destination} made room for mail of others, says {by}, at {at}; send it again"
+        ),
+        outcome => format!("{outcome} by {destination}: {digest}, says {by}, at {at}"),
+    }
 }
 
 /// Takes one, and asks again until the time to wait is over: the node answers each request within some seconds.
@@ -228,4 +247,27 @@ fn call<T: DeserializeOwned>(
         let answer = client.call(Method::POST, path, asked).await;
         answer.map_err(|error| Failure::of_daemon(&error))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_a_mail_is_said_as_what_it_is() {
+        let said = |outcome: &str| {
+            ended(&EndedReport {
+                digest: "d1".to_owned(),
+                destination: "to".to_owned(),
+                outcome: outcome.to_owned(),
+                by: "holder".to_owned(),
+                at_ms: 0,
+            })
+        };
+        assert!(said("taken").starts_with("taken by to: d1, says holder, at "));
+        assert!(
+            said("expired").starts_with("expired: to did not take d1 in its time, says holder")
+        );
+        assert!(said("evicted").starts_with("evicted: d1 for to made room"));
+    }
 }

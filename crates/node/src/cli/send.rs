@@ -150,7 +150,8 @@ fn arrived_in_words(arrived: &ArrivedReport) -> String {
             }
             let mut text = String::from("\nheld: its destination does not answer");
             for hold in by {
-                text += &format!("\n  by {} until {}", hold.did, instant(hold.until_ms));
+                let whose = if hold.here { "this node" } else { &hold.did };
+                text += &format!("\n  by {whose} until {}", instant(hold.until_ms));
             }
             text
         }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use overlane_core::identity::Life;
 use overlane_core::mail::{HoldProof, HoldSubject, MAIL_LIFE_DEFAULT_MS};
 use overlane_core::{Class, Coded, Did, TransactionDigest};
-use overlane_node::inbox::Said;
+use overlane_node::inbox::{DELIVERED_WITHIN_MS, Said};
 use overlane_relay::inbox::bounds::INBOX_MAILS;
 use overlane_relay::inbox::{Frame, Outcome, OutcomeKind};
 
@@ -123,6 +123,32 @@ fn its_places_are_free() {
     let id = mesh.mail(1, 0, b"a letter");
     mesh.run_for(MINUTE_MS);
     assert_eq!(arrived(&mesh, 1, id), "inbox/store_failed");
+}
+
+/// What it would hold itself alone, it says at once that it cannot.
+#[test]
+fn mail_that_nobody_but_its_sender_would_hold_is_refused_at_once_where_its_keeper_broke_off() {
+    let mut mesh = Mesh::new(2, 5);
+    mesh.with_mail(INBOX_MAILS);
+    mesh.link(0, 1);
+    mesh.join_ring();
+    mesh.run_for(MINUTE_MS);
+    // Its destination is silent, and not known to be away.
+    mesh.deaf.insert(1);
+    let asked = mesh.mail(0, 1, b"asked after");
+    mesh.run_for(1_000);
+    mesh.crash(1, true);
+    mesh.nodes[0].mail.is_stuck = true;
+    let given = mesh.mail(0, 1, b"given to its keeper");
+    mesh.run_for(1_000);
+    for id in [asked, given] {
+        assert_eq!(arrived(&mesh, 0, id), "nothing yet");
+    }
+    mesh.keeper_breaks(0);
+    assert_eq!(arrived(&mesh, 0, given), "inbox/store_failed");
+    mesh.run_for(DELIVERED_WITHIN_MS);
+    assert_eq!(arrived(&mesh, 0, asked), "inbox/store_failed");
+    assert_eq!(mesh.mail_of(0).counters.not_held, 2);
 }
 
 /// A node that was started when its friend was away already: it never met it, and has to be told its key.

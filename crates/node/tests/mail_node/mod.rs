@@ -36,11 +36,17 @@ pub(crate) struct Seen {
     pub(crate) holds: BTreeMap<String, u64>,
     /// What became of its own, by digest.
     pub(crate) ended: BTreeMap<String, String>,
+    /// Mails that came into custody.
+    pub(crate) came: usize,
 }
 
 impl Node {
     fn new(mails_kept: u64) -> Self {
-        let place = Place::with_node();
+        Self::at(Place::with_node(), mails_kept)
+    }
+
+    /// The node of this place.
+    pub(crate) fn at(place: Place, mails_kept: u64) -> Self {
         let id = place.overlane(["id", "--json"]).json();
         let word = |name: &str| id[name].as_str().expect("text").to_owned();
         Self {
@@ -125,6 +131,7 @@ async fn watch_mail(client: &Client) -> watch::Receiver<Seen> {
     let holds = report.inboxes.into_iter().map(|it| (it.owner, it.mails));
     let ended = report.ended.into_iter().map(|it| (it.digest, it.outcome));
     let (says, seen) = watch::channel(Seen {
+        came: report.waiting.len(),
         holders: report.holders.into_iter().map(|it| it.did).collect(),
         holds: holds.collect(),
         ended: ended.collect(),
@@ -142,6 +149,7 @@ async fn watch_mail(client: &Client) -> watch::Receiver<Seen> {
                 } => {
                     seen.ended.insert(digest, outcome);
                 }
+                EventLine::MailWaits { .. } => seen.came += 1,
                 EventLine::Missed { count } => panic!("{count} events were missed"),
                 _ => {}
             });
@@ -152,7 +160,12 @@ async fn watch_mail(client: &Client) -> watch::Receiver<Seen> {
 
 /// So many nodes in a ring at rest, in its order: each knows who holds its mail. All dial the first.
 pub(crate) async fn ring_of(count: usize, mails_kept: u64) -> Vec<Node> {
-    let mut nodes: Vec<Node> = (0..count).map(|_| Node::new(mails_kept)).collect();
+    ring_with((0..count).map(|_| Node::new(mails_kept)).collect()).await
+}
+
+/// The same of these nodes.
+pub(crate) async fn ring_with(mut nodes: Vec<Node>) -> Vec<Node> {
+    let count = nodes.len();
     nodes.sort_by(|one, next| one.did.cmp(&next.did));
     nodes[0].start().await;
     let url = nodes[0].url();

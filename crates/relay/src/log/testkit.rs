@@ -24,6 +24,8 @@ pub struct MemoryLogs {
     pub rows_read: u64,
     /// Envelopes read so far.
     pub envelopes_read: u64,
+    /// Reads so far.
+    pub reads: u64,
     /// The commit that fails, counted from one, and whether its changes are kept all the same.
     pub fail_at: Option<(u64, bool)>,
     failed: bool,
@@ -95,22 +97,26 @@ impl LogStore for MemoryLogs {
     type Index<'s> = MemoryIndex<'s>;
 
     fn index(&mut self, log: &LogId) -> Result<MemoryIndex<'_>, MadeToFail> {
+        self.reads += 1;
         self.check()?;
         Ok(MemoryIndex(&mut self.logs.entry(*log).or_default().set))
     }
 
     fn seq_of(&mut self, log: &LogId, id: &EnvelopeId) -> Result<Option<u64>, MadeToFail> {
+        self.reads += 1;
         self.check()?;
         Ok(self.log(log).and_then(|log| log.ids.get(id)).copied())
     }
 
     fn entry(&mut self, log: &LogId, seq: u64) -> Result<Option<Entry>, MadeToFail> {
+        self.reads += 1;
         self.check()?;
         let found = self.log(log).and_then(|log| log.entries.get(&seq));
         Ok(found.map(|it| it.0))
     }
 
     fn envelope(&mut self, log: &LogId, seq: u64) -> Result<Option<Vec<u8>>, MadeToFail> {
+        self.reads += 1;
         self.check()?;
         self.envelopes_read += 1;
         let found = self.log(log).and_then(|log| log.entries.get(&seq));
@@ -118,6 +124,7 @@ impl LogStore for MemoryLogs {
     }
 
     fn entries(&mut self, log: &LogId, from: u64, most: usize) -> Result<Vec<Entry>, MadeToFail> {
+        self.reads += 1;
         self.check()?;
         let log = self.log(log).into_iter();
         let entries = log.flat_map(|log| log.entries.range(from..));
@@ -125,6 +132,7 @@ impl LogStore for MemoryLogs {
     }
 
     fn rows(&mut self, prefix: &[u8]) -> Result<Vec<Row>, MadeToFail> {
+        self.reads += 1;
         self.check()?;
         let rows = self.rows.range(prefix.to_vec()..);
         let rows = rows.take_while(|(key, _)| key.starts_with(prefix));

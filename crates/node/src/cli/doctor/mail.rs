@@ -4,10 +4,11 @@ use axum::http::Method;
 use overlane_node::api::{Client, InboxReport, ProbeReport};
 use overlane_node::home::Home;
 
+use super::super::inbox::until_when;
 use super::super::output::{Failure, Output};
 use super::super::{ask, only_if_running};
 use super::{Finding, Step};
-use overlane_node::api::instant;
+use overlane_node::api::counted;
 
 /// Looks at mail, with a running daemon.
 pub(super) fn steps(home: &Home, output: &Output) -> Result<Vec<Step>, Failure> {
@@ -21,7 +22,8 @@ pub(super) fn steps(home: &Home, output: &Output) -> Result<Vec<Step>, Failure> 
     };
     let mut steps = vec![store(&report), holders(&report), custody(&report, output)];
     let tried = !report.holders.is_empty() && report.has_store && report.failed.is_none();
-    if tried {
+    // Where nothing more may come, it proves nothing that what is left does not.
+    if tried && report.custody < report.custody_max {
         steps.push(probe(&client, output));
     }
     Ok(steps)
@@ -85,10 +87,11 @@ fn custody(report: &InboxReport, output: &Output) -> Step {
     );
     let take = format!("{} inbox take --all", output.overlane);
     match report.full_until_ms {
-        Some(until_ms) => {
-            let until = instant(until_ms);
+        Some(_) => {
+            let fetched = counted(report.fetched, "more mail");
             let meaning = format!(
-                "it is full: more mail waits at its holders until some is taken, or the first here is spent at {until}"
+                "it is full: {fetched}, and what else is with the holders, wait there until some are taken{}",
+                until_when(report)
             );
             step.but(Finding::Warning, meaning, take)
         }

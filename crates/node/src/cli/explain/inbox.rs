@@ -9,6 +9,11 @@ pub(super) const ENTRIES: &[Entry] = &[
         "send it again: others may hold it already",
     ),
     entry(
+        "inbox/custody_full",
+        "As many mails are here and were not taken as may be: no other comes, and none can be probed with.",
+        "take some: `{overlane} inbox take --all`; what more there is waits at its holders until then",
+    ),
+    entry(
         "inbox/empty",
         "No mail waits to be taken here.",
         "`{overlane} inbox list --fetch` asks those who hold some for this node",

@@ -24,6 +24,10 @@ pub const ENDED_KEPT_MS: u64 = 24 * 3_600 * 1_000;
 /// How long after its last instant a mail is asked after: as long as holders keep its outcome.
 pub const ASKED_AFTER_MS: u64 = OUTCOME_LIFE_MS;
 
+/// How long after its last instant those that hold a mail may still say what became of it, once one of them has
+/// said it, in milliseconds: by their own word they hold it no longer.
+pub const SILENT_FOR_MS: u64 = 10 * 60 * 1_000;
+
 /// A mail of this node's own that others hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HeldElsewhere {
@@ -198,11 +202,37 @@ impl Book {
         Ok(Some(Changed::of(digest, entry, ended)))
     }
 
-    /// Forgets what is over.
+    /// Whether a word on the end of a mail comes from one that is not known to hold it, and the end is open.
+    pub(super) fn may_be_of_heir(&self, by: &Did, outcome: &Outcome) -> bool {
+        self.mails.get(&outcome.digest).is_some_and(|it| {
+            let same = it.destination == outcome.destination && it.end().is_none();
+            same && !it.by.contains_key(by)
+        })
+    }
+
+    /// One that those who held a mail handed it on to says what became of it.
+    pub(super) fn end_of_heir(&mut self, by: Did, outcome: &Outcome) -> Option<Changed> {
+        if !self.may_be_of_heir(&by, outcome) {
+            return None;
+        }
+        let entry = self.mails.get_mut(&outcome.digest)?;
+        let until_ms = entry.until_ms();
+        entry.note(by, until_ms);
+        self.end(by, outcome).ok().flatten()
+    }
+
+    /// Ends what has ended though some say nothing of it, and forgets what is over.
     pub(super) fn maintain(&mut self, now_ms: u64) -> Vec<Changed> {
+        let mut changed = Vec::new();
+        for (&digest, entry) in &mut self.mails {
+            if entry.forget_silent(now_ms) {
+                changed.push(Changed::of(digest, entry, true));
+            }
+        }
         let over = self.mails.iter().filter(|it| it.1.is_over(now_ms));
         let over: Vec<TransactionDigest> = over.map(|it| *it.0).collect();
-        over.into_iter().map(|digest| self.forget(digest)).collect()
+        changed.extend(over.into_iter().map(|digest| self.forget(digest)));
+        changed
     }
 
     fn forget(&mut self, digest: TransactionDigest) -> Changed {
@@ -217,6 +247,18 @@ impl Book {
 }
 
 impl Entry {
+    /// Forgets those that said nothing in time, where another said what became of the mail: it is its end then.
+    /// Whether that is so since now.
+    fn forget_silent(&mut self, now_ms: u64) -> bool {
+        let said = self.by.values().any(|it| it.end.is_some());
+        let late = self.until_ms().saturating_add(SILENT_FOR_MS) < now_ms;
+        if !said || !late || self.end().is_some() {
+            return false;
+        }
+        self.by.retain(|_, it| it.end.is_some());
+        true
+    }
+
     /// One more holds it, if there is room for it. Whether that is new.
     fn note(&mut self, by: Did, until_ms: u64) -> bool {
         if self.by.len() >= HELD_BY_MAX || self.by.contains_key(&by) {
@@ -376,6 +418,51 @@ mod tests {
         assert!(!again.read(digest(3), b"no row"));
         assert!(again.maintain(ENDED_KEPT_MS).is_empty());
         assert_eq!(again.maintain(ENDED_KEPT_MS + 9).len(), 2);
+    }
+
+    #[test]
+    fn mail_in_the_book_ends_though_a_holder_never_says_so() {
+        let mut book = Book::default();
+        let by = [(did(1), 50), (did(2), 60)];
+        for number in 0..2 {
+            book.hold(digest(number), did(9), &by, &[]);
+        }
+        let gone = book.end(did(1), &outcome(0, OutcomeKind::Expired, 50));
+        assert!(!gone.unwrap().unwrap().ended);
+        assert!(book.maintain(60 + SILENT_FOR_MS).is_empty());
+        let changed = book.maintain(61 + SILENT_FOR_MS);
+        // Of the other nobody has said anything.
+        assert_eq!((changed.len(), changed[0].digest), (1, digest(0)));
+        let mail = changed[0].mail.clone().unwrap();
+        let end = mail.end.unwrap();
+        assert!(changed[0].ended);
+        assert_eq!((end.kind, end.by), (OutcomeKind::Expired, did(1)));
+        // Once, also over a start.
+        assert!(book.maintain(62 + SILENT_FOR_MS).is_empty());
+        let mut again = Book::default();
+        assert!(again.read(digest(0), changed[0].row.as_ref().unwrap()));
+        assert!(again.maintain(63 + SILENT_FOR_MS).is_empty());
+        assert_eq!(again.all().next().unwrap(), mail);
+    }
+
+    #[test]
+    fn mail_in_the_book_has_its_end_told_by_whom_it_was_handed_on_to() {
+        let mut book = Book::default();
+        book.hold(digest(0), did(9), &[(did(1), 50), (did(2), 60)], &[]);
+        let taken = outcome(0, OutcomeKind::Taken, 5);
+        assert!(!book.may_be_of_heir(&did(1), &taken), "it holds it");
+        assert!(book.may_be_of_heir(&did(4), &taken));
+        assert_eq!(book.end(did(4), &taken), Ok(None), "nobody vouches for it");
+        let changed = book.end_of_heir(did(4), &taken).unwrap();
+        assert_eq!(changed.mail.unwrap().end.unwrap().by, did(4));
+        assert_eq!(book.end_of_heir(did(5), &taken), None, "told once");
+        // As many as there is room for.
+        book.hold(digest(1), did(9), &[(did(1), 50)], &[]);
+        for by in 2..=20 {
+            book.end_of_heir(did(by), &outcome(1, OutcomeKind::Expired, 5));
+        }
+        let by = book.all().find(|it| it.digest == digest(1)).unwrap().by;
+        assert_eq!(by.len(), HELD_BY_MAX);
     }
 
     #[test]

@@ -4,22 +4,26 @@
 //! hands it [`Work`] and hears [`Told`]. Whoever drives it handles what is there and then flushes once.
 //! Law **durable first**: nothing that came of work leaves [`Keeper::flush`] before the store has it.
 
+mod job;
+mod rows;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::{Arc, mpsc};
+use std::sync::mpsc;
 
 use overlane_core::identity::{Signer, VerifyContext};
-use overlane_core::mail::{HoldProof, MAIL_LIFE_MAX_MS, Mail};
 use overlane_core::transaction::Payload;
 use overlane_core::{Coded, Did, Fault, NetworkId, TransactionDigest};
 use overlane_relay::inbox::{
     Drain, DrainEvent, End, Event, Frame, InboxRefusal, Inboxes, InboxesError, Outcome,
 };
-use overlane_relay::log::{
-    Frame as LogFrame, LogId, LogStore, LogsError, Peer as Bringer, Refusal,
-};
+use overlane_relay::log::{Frame as LogFrame, LogId, LogStore, Peer as Bringer, Refusal};
 
-use super::book::{Book, Changed, HeldElsewhere};
+use super::STORE_FAILED;
+use super::book::{Book, Changed};
+use super::claims;
 use crate::policy::{Holding, Policies};
+pub use job::{Holdings, Job, Told, Work};
+use rows::{BOOK_ROWS, TAKEN_ROWS, key, read_book, read_taken};
 
 /// Reconciliations that this node drives at a time, of those that the logs may hold.
 pub const RECONCILED_AT_ONCE: usize = 3;
@@ -35,165 +39,6 @@ pub const OWN_SLOT: u32 = u32::MAX - 1;
 
 /// The slot of what came over a link that is gone.
 pub const GONE_SLOT: u32 = u32::MAX - 2;
-
-/// Rows of this module's own, above those of the inboxes: what was taken, and when.
-const TAKEN_ROWS: u8 = 0x83;
-
-/// Rows of the book: mail of this node's own that others hold.
-const BOOK_ROWS: u8 = 0x84;
-
-/// Something for the keeper to do.
-#[derive(Debug)]
-pub enum Job {
-    /// Mail for an account that is away.
-    Deposit {
-        /// The sender's payload frame, not verified.
-        payload: Vec<u8>,
-        /// Who brought it.
-        by: Bringer,
-        /// The account it is for, as far as that is known without checking it.
-        owner: Did,
-        /// The holders of that account's inbox, by the ring.
-        chain: Vec<Did>,
-        /// Signs the receipt.
-        signer: Arc<Signer>,
-    },
-    /// A frame of a log.
-    Log {
-        /// Who says it.
-        by: Bringer,
-        /// The frame.
-        frame: Vec<u8>,
-    },
-    /// A frame of an inbox.
-    Frame {
-        /// Who says it.
-        by: Bringer,
-        /// The frame.
-        frame: Vec<u8>,
-    },
-    /// An account is met: it is told what became of its mail.
-    Met(Did),
-    /// The last link to an account is down.
-    Unlinked(Did),
-    /// By the ring, these hold an account's inbox, and those may have until not long ago.
-    Chain {
-        /// The account.
-        owner: Did,
-        /// The holders, the nearest first.
-        chain: Vec<Did>,
-        /// Who held until not long ago.
-        former: Vec<Did>,
-        /// Those of them that said they hold some: they are asked too.
-        asked: Vec<Did>,
-    },
-    /// By the ring, these hold this node's own inbox.
-    Holders(Vec<Did>),
-    /// Fetch what these hold for this node.
-    Fetch(Vec<Did>),
-    /// A mail that was fetched is in no custody: it waits at its holders.
-    NotKept(TransactionDigest),
-    /// A mail that was fetched can be admitted no more.
-    Lost(TransactionDigest),
-    /// A mail was taken, durably, or had been: its holders let go of it.
-    Taken(TransactionDigest),
-    /// These hold a mail of this node's own: its end is owed from now on.
-    Remember {
-        /// Its transaction.
-        digest: TransactionDigest,
-        /// Whom it is for.
-        destination: Did,
-        /// Who holds it, and until when.
-        by: Vec<(Did, u64)>,
-        /// Who was asked to hold it as well: their receipts count later.
-        asked: Vec<Did>,
-    },
-    /// What a holder said became of a mail that came into the book meanwhile.
-    Outcome(Did, Outcome),
-    /// Signs what was taken since, for whoever has not let go of it.
-    SignRemovals(Arc<Signer>),
-    /// Time for maintenance.
-    Maintain,
-}
-
-/// A job, and when.
-#[derive(Debug)]
-pub struct Work {
-    /// What.
-    pub job: Job,
-    /// The time on the wall, in Unix milliseconds.
-    pub now_ms: u64,
-    /// Whether a message of another node holds a place until this is done.
-    pub holds_place: bool,
-}
-
-/// What came of work, after it is durable.
-#[derive(Debug)]
-pub enum Told {
-    /// Say this frame of an inbox.
-    Say(Did, Vec<u8>),
-    /// Say this frame of an inbox's log.
-    SayLog(Did, Vec<u8>),
-    /// Tell the sender of a mail that it is not held here.
-    Refused(Did, TransactionDigest, &'static str),
-    /// A holder has mail of this node's own.
-    Receipt(Box<HoldProof>),
-    /// What a holder says became of mail of this node's own that is not in the book.
-    Outcome(Did, Outcome),
-    /// A mail of this node's own that others hold, as the book has it now; none if it is forgotten.
-    Sent(TransactionDigest, Option<Box<HeldElsewhere>>),
-    /// A mail of this node's own is in the book, as was asked.
-    Remembered(TransactionDigest),
-    /// The end of a mail of this node's own is known, as the book has it.
-    Ended(TransactionDigest),
-    /// A node says that it holds mail for an account, and that this node should.
-    Announced {
-        /// The account.
-        owner: Did,
-        /// Who says so.
-        by: Did,
-    },
-    /// A mail for this node.
-    Fetched(Box<Mail>),
-    /// A holder of this node's own inbox was asked to its end.
-    Drained {
-        /// Who.
-        from: Did,
-        /// Whether it gave all that it holds.
-        settled: bool,
-        /// Whether it is to let go of something that was taken.
-        lets_go: bool,
-    },
-    /// The policy let mail that another holder handed on not be held; its code.
-    NotLetIn(&'static str),
-    /// What is held here for others.
-    Held(Holdings),
-    /// So many mails are held here for this account now.
-    Holds(Did, u64),
-    /// So many messages that held a place are dealt with.
-    Done(usize),
-    /// The store failed: nothing is held and nothing fetched until the node starts again.
-    Failed(String),
-}
-
-/// What a node holds for others.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Holdings {
-    /// Mails by their owner; also of owners that nothing is held of any more.
-    pub inboxes: BTreeMap<Did, u64>,
-    /// What was kept since the start.
-    pub kept: u64,
-    /// What was let go of at its end or to make room since the start.
-    pub let_go: u64,
-    /// Frames and mail that were refused since the start.
-    pub refused: u64,
-    /// Transactions of the store since the start.
-    pub flushes: u64,
-    /// Outcomes that were not kept for their senders.
-    pub outcomes_lost: u64,
-    /// Frames that were none, or did not count.
-    pub bad_frames: u64,
-}
 
 /// The keeper of one node.
 #[derive(Debug)]
@@ -212,6 +57,8 @@ pub struct Keeper<S: LogStore> {
     /// Whose inboxes changed since that was told.
     touched: BTreeSet<Did>,
     bad_frames: u64,
+    /// Mail that was taken in since the last flush, and who brought it: refused should that fail.
+    brought: Vec<(Did, TransactionDigest)>,
     /// What the policy said no with since the last flush.
     not_let_in: Option<mpsc::Receiver<&'static str>>,
     maintained: u64,
@@ -256,6 +103,7 @@ impl<S: LogStore> Keeper<S> {
             tells_holdings: true,
             touched: BTreeSet::new(),
             bad_frames: 0,
+            brought: Vec::new(),
             not_let_in: None,
             maintained: 0,
             failed: false,
@@ -296,6 +144,12 @@ impl<S: LogStore> Keeper<S> {
         } = work;
         self.places += usize::from(holds_place);
         if self.failed {
+            if let Job::Deposit { payload, by, .. } = &job
+                && let Some((_, digest)) = claims(payload)
+            {
+                let refused = Told::Refused(by.account, digest, STORE_FAILED);
+                self.told.push(refused);
+            }
             return;
         }
         let done = self.do_job(job, now_ms);
@@ -308,6 +162,7 @@ impl<S: LogStore> Keeper<S> {
             let done = self.flush_all(now_ms);
             self.note(done);
         }
+        self.brought.clear();
         let mut told = std::mem::take(&mut self.told);
         let places = std::mem::take(&mut self.places);
         if places > 0 {
@@ -327,7 +182,6 @@ impl<S: LogStore> Keeper<S> {
             } => {
                 // One that nothing was left of is begun anew.
                 if !self.inboxes.knows(&owner) {
-                    self.tells_holdings = true;
                     self.inboxes.set_chain(owner, chain, [])?;
                 }
                 return self.deposit(&payload, by, &signer, now_ms);
@@ -374,6 +228,11 @@ impl<S: LogStore> Keeper<S> {
                 self.told.push(Told::Remembered(digest));
             }
             Job::Outcome(by, outcome) => self.end(by, outcome),
+            Job::HandedOn(by, outcome) => {
+                if let Some(changed) = self.book.end_of_heir(by, &outcome) {
+                    self.write(changed);
+                }
+            }
             Job::SignRemovals(signer) => self.drain.sign_removals(&signer, now_ms),
             Job::Maintain => {
                 self.maintained = self.maintained.wrapping_add(1);
@@ -405,14 +264,23 @@ impl<S: LogStore> Keeper<S> {
             network: self.network,
             now_ms,
         };
-        let payload = Payload::from_frame(payload).and_then(|it| it.verify(&context));
-        let Ok(payload) = payload else {
-            self.bad_frames += 1;
-            return Ok(());
+        let verified = Payload::from_frame(payload).and_then(|it| it.verify(&context));
+        let payload = match verified {
+            Ok(payload) => payload,
+            Err(error) => {
+                self.bad_frames += 1;
+                // Who brought it hears why, whoever signed it.
+                if let Some((_, digest)) = claims(payload) {
+                    let refused = Told::Refused(by.account, digest, error.code());
+                    self.told.push(refused);
+                }
+                return Ok(());
+            }
         };
         let brings_its_own = payload.origin() == by.account;
         let (origin, digest) = (payload.origin(), payload.digest());
         self.touched.insert(payload.stream().destination);
+        self.brought.push((by.account, digest));
         match self.inboxes.handle_deposit(payload, by, signer, now_ms) {
             Err(error) if error.fault() != Fault::StoreFailedClosed => {
                 // Who brings another's mail has that one bothered by nothing.
@@ -481,7 +349,9 @@ impl<S: LogStore> Keeper<S> {
         former: Vec<Did>,
         asked: &[Did],
     ) -> Fatal<S::Error> {
-        self.tells_holdings |= !self.inboxes.knows(&owner);
+        if !self.inboxes.knows(&owner) {
+            self.touched.insert(owner);
+        }
         self.inboxes
             .set_chain(owner, chain.iter().copied(), former)?;
         // Those who hold it now take nothing from one that they never knew as a holder, such as one that was cut off
@@ -602,9 +472,9 @@ impl<S: LogStore> Keeper<S> {
             }
             Event::Reconciled { owner, with, .. } => {
                 self.under_way.remove(&(owner, with));
-                self.tells_holdings = true;
+                self.touched.insert(owner);
             }
-            Event::HandedOn { .. } => self.tells_holdings = true,
+            Event::HandedOn { owner } => drop(self.touched.insert(owner)),
         }
     }
 
@@ -612,6 +482,10 @@ impl<S: LogStore> Keeper<S> {
     fn end(&mut self, by: Did, outcome: Outcome) {
         match self.book.end(by, &outcome) {
             Ok(Some(changed)) => self.write(changed),
+            // One that those who hold it may have handed it on to.
+            Ok(None) if self.book.may_be_of_heir(&by, &outcome) => {
+                self.told.push(Told::Outcome(by, outcome));
+            }
             Ok(None) => {}
             Err(()) => self.told.push(Told::Outcome(by, outcome)),
         }
@@ -658,60 +532,15 @@ impl<S: LogStore> Keeper<S> {
         };
         if error.fault() == Fault::StoreFailedClosed {
             self.failed = true;
-            // Nothing of what was staged is told.
-            self.told = vec![Told::Failed(error.to_string())];
+            // Nothing of what was staged is told; who brought mail hears that it is not held.
+            let brought = std::mem::take(&mut self.brought).into_iter();
+            let refused = brought.map(|(by, digest)| Told::Refused(by, digest, STORE_FAILED));
+            self.told = refused.collect();
+            self.told.push(Told::Failed(error.to_string()));
         } else {
             self.bad_frames += 1;
         }
     }
-}
-
-/// What was taken in earlier lives, for the drain to remember; the rows of what is over.
-fn read_taken<S: LogStore>(
-    inboxes: &mut Inboxes<S>,
-    drain: &mut Drain,
-    now_ms: u64,
-) -> Result<Vec<Vec<u8>>, InboxesError<S::Error>> {
-    let rows = inboxes.logs().store().rows(&[TAKEN_ROWS]);
-    let rows = rows.map_err(LogsError::Store)?;
-    let mut over = Vec::new();
-    let mut taken = BTreeSet::new();
-    for (name, value) in rows {
-        let at_ms = value.as_slice().try_into().map(u64::from_be_bytes).ok();
-        let fresh = at_ms.filter(|at_ms| at_ms.saturating_add(MAIL_LIFE_MAX_MS) >= now_ms);
-        match (digest_of(&name), fresh) {
-            (Some(digest), Some(at_ms)) => drop(taken.insert((at_ms, digest))),
-            _ => over.push(name),
-        }
-    }
-    let forgotten = taken
-        .into_iter()
-        .filter_map(|it| drain.remember_taken(it.1));
-    over.extend(forgotten.map(|digest| key(TAKEN_ROWS, digest)));
-    Ok(over)
-}
-
-fn read_book<S: LogStore>(inboxes: &mut Inboxes<S>) -> Result<Book, InboxesError<S::Error>> {
-    let rows = inboxes.logs().store().rows(&[BOOK_ROWS]);
-    let mut book = Book::default();
-    for (name, row) in rows.map_err(LogsError::Store)? {
-        if !digest_of(&name).is_some_and(|digest| book.read(digest, &row)) {
-            tracing::warn!(
-                "a mail that others hold is known no more: its row in the book does not read"
-            );
-            inboxes.logs().put_row(name, None);
-        }
-    }
-    Ok(book)
-}
-
-fn key(kind: u8, digest: TransactionDigest) -> Vec<u8> {
-    std::iter::once(kind).chain(digest.0).collect()
-}
-
-fn digest_of(name: &[u8]) -> Option<TransactionDigest> {
-    let digest = name.get(1..)?.try_into().ok()?;
-    Some(TransactionDigest(digest))
 }
 
 #[cfg(test)]

@@ -42,6 +42,7 @@ use crate::policy::{Holding, PolicyRefusal};
 
 pub use book::{
     ASKED_AFTER_MS, ENDED_KEPT_MS, HELD_BY_MAX, HELD_ELSEWHERE_MAX, HeldElsewhere, MailEnd,
+    SILENT_FOR_MS,
 };
 pub use chains::{
     ANNOUNCED_MAX, ANNOUNCED_OWNERS_MAX, CHAIN_FRESH_MS, CHAINS_KNOWN_MAX, DEPOSITS_WAITING_MAX,
@@ -54,7 +55,8 @@ pub use keeper::{
 pub use out::{SAYING_ALL_MAX_BYTES, SAYING_AT_ONCE, SAYING_MAX_BYTES};
 pub use owner::{FETCHED_MAX, FETCHED_MAX_BYTES, GATHER_MS, SIGN_AFTER_MS};
 pub use sender::{
-    DELIVERED_WITHIN_MS, DEPOSITS_MAX, HELD_TOO_WITHIN_MS, HELD_WITHIN_MS, SENDING_MAX,
+    DELIVERED_WITHIN_MS, DEPOSITS_MAX, HEIRS_WAITING_MAX, HELD_TOO_WITHIN_MS, HELD_WITHIN_MS,
+    SENDING_MAX,
 };
 pub use types::{Arrived, Effect, InboxError, MailEvent, MailStatus, TakeId, WaitingMail};
 pub use wire::{INBOX_NAMESPACE, Said};
@@ -70,6 +72,9 @@ pub const ADMITTED_KEPT: usize = 4_096;
 
 /// Questions after messages that are not here yet.
 pub const ASKED_MAX: usize = 1_024;
+
+/// The code of all that a store of mail that failed refuses.
+const STORE_FAILED: &str = "inbox/store_failed";
 
 /// What happened to mail since the start.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -88,6 +93,8 @@ pub struct MailCounters {
     pub lost: BTreeMap<&'static str, u64>,
     /// Mails that were refused and are fetched again, by code.
     pub put_off: BTreeMap<&'static str, u64>,
+    /// Mail of others that was not taken in to be held, by code.
+    pub turned_away: BTreeMap<&'static str, u64>,
     /// What was to be said about mail and found no room or no way.
     pub unsaid: u64,
     /// What others said about mail that says nothing: no one form, or a receipt of who was not asked.
@@ -212,6 +219,7 @@ impl Peer {
             custody: self.engine.custody(),
             fetched: mail.owner.fetched(),
             full_until_ms: self.custody_full_until_ms(),
+            waits_until_ms: mail.owner.waits_until_ms(),
             holders: mail.owner.holders.clone(),
             drained: mail.owner.drained.iter().copied().collect(),
             sending: mail.sender.sending(),
@@ -276,6 +284,7 @@ impl Peer {
                 self.handle_not_held(to, digest, code.to_owned(), now);
             }
             Told::Refused(to, digest, code) => {
+                count(&mut self.mail.counters.turned_away, code);
                 let said = Said::Refused(digest, code.to_owned());
                 self.say_of_mail(to, &said, now);
             }
@@ -325,6 +334,7 @@ impl Peer {
             self.mail.failure = Some(cause);
         }
         self.book_failed();
+        self.own_deposits_failed(now);
         for lane in std::mem::take(&mut self.mail.places) {
             self.free_place(lane, 0, now);
         }
@@ -450,7 +460,8 @@ impl Peer {
         }
     }
 
-    fn refuse_deposit(&mut self, deposit: &Deposit, code: &str, now: Now) {
+    fn refuse_deposit(&mut self, deposit: &Deposit, code: &'static str, now: Now) {
+        count(&mut self.mail.counters.turned_away, code);
         let by = deposit.by.account;
         if let Some((_, digest)) = claims(&deposit.payload) {
             self.say_of_mail(by, &Said::Refused(digest, code.to_owned()), now);

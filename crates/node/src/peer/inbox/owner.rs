@@ -77,6 +77,12 @@ impl Owner {
         self.fetched.len()
     }
 
+    /// The first instant at which a holder lets go of a mail that was fetched and waits for room.
+    pub(super) fn waits_until_ms(&self) -> Option<u64> {
+        let until = self.fetched.values().map(|it| it.hold_proof().until_ms());
+        until.min()
+    }
+
     /// Whether mail waits at its holders for room here.
     pub(super) fn leaves_some(&self) -> bool {
         !self.fetched.is_empty() || self.left_some

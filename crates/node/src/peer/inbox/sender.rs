@@ -21,6 +21,7 @@ use super::super::story::Step;
 use super::super::{
     Effect as PeerEffect, Event, Outgoing, Peer, Receipt, SendError, SendId, claims_sealed,
 };
+use super::STORE_FAILED;
 use super::book::HeldElsewhere;
 use super::keeper::Job;
 use super::types::{Arrived, Effect, InboxError, MailEvent};
@@ -38,6 +39,9 @@ pub const HELD_WITHIN_MS: u64 = 10_000;
 /// How long the other holders have for theirs once another node has given its receipt, in milliseconds.
 pub const HELD_TOO_WITHIN_MS: u64 = 2_000;
 
+/// Words on the end of mail that wait until it is known whether the ring names who says them.
+pub const HEIRS_WAITING_MAX: usize = 256;
+
 /// How often a message is given to the chain, as the ring names it by then.
 pub const DEPOSITS_MAX: u8 = 3;
 
@@ -51,6 +55,9 @@ pub(super) struct Sender {
     sending: BTreeMap<TransactionDigest, Sending>,
     /// Held, and on their way into the book.
     remembering: BTreeMap<TransactionDigest, Remembering>,
+    /// Those that were not asked, and say what became of a mail that others hold: it counts where the ring names
+    /// them by now, as those who hold hand on.
+    heirs: Vec<(Did, Outcome)>,
     /// As the book has it.
     held: BTreeMap<TransactionDigest, HeldElsewhere>,
 }
@@ -282,6 +289,25 @@ impl Peer {
                 Err(code) => self.no_holders(digest, code, now),
             }
         }
+        let heirs = std::mem::take(&mut self.mail.sender.heirs);
+        for (by, outcome) in heirs {
+            if outcome.destination != destination {
+                self.mail.sender.heirs.push((by, outcome));
+            } else if chain.is_ok_and(|chain| chain.contains(&by)) {
+                self.keep(Job::HandedOn(by, outcome), false, now);
+            }
+        }
+    }
+
+    /// One that was not asked says what became of a mail: the ring is asked whether it is named by now.
+    fn handle_heir(&mut self, by: Did, outcome: Outcome, now: Now) {
+        let destination = outcome.destination;
+        let heirs = &mut self.mail.sender.heirs;
+        if heirs.len() < HEIRS_WAITING_MAX && !heirs.contains(&(by, outcome)) {
+            heirs.push((by, outcome));
+            self.forget_chain(destination);
+            self.look_up_for_sender(destination, now);
+        }
     }
 
     fn give(&mut self, digest: TransactionDigest, chain: &[Did], now: Now) {
@@ -299,7 +325,9 @@ impl Peer {
         let destination = sending.receipt.stream.destination;
         let payload = sending.receipt.signed.to_vec();
         for &to in chain {
-            if to == self.did {
+            if to == self.did && self.mail.failure.is_some() {
+                self.handle_not_held(to, digest, STORE_FAILED.to_owned(), now);
+            } else if to == self.did {
                 let job = Job::Deposit {
                     payload: payload.clone(),
                     by: self.own_bringer(),
@@ -384,6 +412,15 @@ impl Peer {
         }
     }
 
+    /// What was given to this node's own keeper, and is not told to be held, is not.
+    pub(super) fn own_deposits_failed(&mut self, now: Now) {
+        let sending = self.mail.sender.sending.iter();
+        let digests: Vec<TransactionDigest> = sending.map(|it| *it.0).collect();
+        for digest in digests {
+            self.handle_not_held(self.did, digest, STORE_FAILED.to_owned(), now);
+        }
+    }
+
     fn no_holders(&mut self, digest: TransactionDigest, code: &'static str, now: Now) {
         let Some(sending) = self.mail.sender.sending.get_mut(&digest) else {
             return;
@@ -416,6 +453,18 @@ impl Peer {
         // where nobody holds it.
         if receipts.is_empty() && refused.values().any(|code| code == "inbox/removed") {
             return self.handle_have(destination, digest, now);
+        }
+        // Where nobody else was there to be asked, its own store decides.
+        if receipts.is_empty()
+            && sending.asked.iter().eq([&self.did])
+            && let Some(failed) = self.mail.failure()
+        {
+            let id = sending.id;
+            self.mail.sender.sending.remove(&digest);
+            self.mail.counters.not_held += 1;
+            let code = failed.code();
+            self.note_later(digest, Step::NotHeld { code }, now);
+            return self.arrived(id, Err(failed));
         }
         if receipts.is_empty() && sending.tries < DEPOSITS_MAX {
             self.forget_chain(destination);
@@ -530,6 +579,9 @@ impl Peer {
         } = outcome;
         if self.mail.sender.remembering.contains_key(&digest) {
             return self.keep(Job::Outcome(by, outcome), false, now);
+        }
+        if self.mail.sender.held.contains_key(&digest) {
+            return self.handle_heir(by, outcome, now);
         }
         let Some(sending) = self.mail.sender.sending.get_mut(&digest) else {
             return;

@@ -7,9 +7,9 @@ use overlane_core::{Coded, Did, Fault, TransactionDigest};
 use overlane_relay::inbox::OutcomeKind;
 
 use super::super::{Delivery, SendId};
-use super::SENDING_MAX;
 use super::book::HeldElsewhere;
-use overlane_core::replay;
+use super::{SENDING_MAX, STORE_FAILED};
+use overlane_core::replay::{self, CUSTODY_CAPACITY};
 
 /// Names one taking of mail until its result is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -118,6 +118,9 @@ pub enum InboxError {
         /// Who refused it, with the code; who is not here said nothing.
         refused: BTreeMap<Did, String>,
     },
+    /// As many mails are here as may be, so no other comes.
+    #[error("{CUSTODY_CAPACITY} mails are here and were not taken: no other comes until one is")]
+    CustodyFull,
     /// No mail waits to be taken.
     #[error("no mail waits to be taken")]
     Empty,
@@ -149,7 +152,8 @@ impl Coded for InboxError {
     fn code(&self) -> &'static str {
         match self {
             Self::NoStore => "inbox/no_store",
-            Self::StoreFailed { .. } => "inbox/store_failed",
+            Self::StoreFailed { .. } => STORE_FAILED,
+            Self::CustodyFull => "inbox/custody_full",
             Self::NotHoldable { error, .. } => error.code(),
             Self::TooManySends => "inbox/too_many_sends",
             Self::NoHolder { .. } => "inbox/no_holder",
@@ -165,7 +169,7 @@ impl Coded for InboxError {
         match self {
             Self::NoStore | Self::StoreFailed { .. } => Fault::StoreFailedClosed,
             Self::NotHoldable { error, .. } => error.fault(),
-            Self::TooManySends => Fault::RefusedByBound,
+            Self::TooManySends | Self::CustodyFull => Fault::RefusedByBound,
             Self::NoHolder { .. } | Self::NotHeld { .. } => Fault::Unreachable,
             Self::Empty | Self::NotWaiting { .. } | Self::Closed => Fault::Usage,
             Self::Replay(refusal) => refusal.fault(),
@@ -205,6 +209,8 @@ pub struct MailStatus {
     pub fetched: usize,
     /// When custody has room again if nothing is taken, while it is full.
     pub full_until_ms: Option<u64>,
+    /// The first instant at which a holder lets go of a mail that was fetched and waits for room.
+    pub waits_until_ms: Option<u64>,
     /// Who holds this node's inbox, by the ring.
     pub holders: Vec<Did>,
     /// Those of them that gave all they hold since they are holders.

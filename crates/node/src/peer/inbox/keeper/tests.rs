@@ -2,7 +2,7 @@
 
 use overlane_core::TxId;
 use overlane_core::identity::{Life, Verified};
-use overlane_core::mail::MAIL_LIFE_DEFAULT_MS;
+use overlane_core::mail::{MAIL_LIFE_DEFAULT_MS, Mail};
 use overlane_core::seal::{SEALED_NAMESPACE, SealContext, SealingKey, seal};
 use overlane_core::transaction::{
     Draft, Message, Namespace, PROOF_TTL_DEFAULT_MS, RelayFields, Transaction,
@@ -14,17 +14,8 @@ use super::super::fixture::{AT, NETWORK, NOW, account, signer};
 use super::*;
 use crate::policy::{Decision, Policy};
 
-/// Sealed mail of one account to another.
-fn mail(from: u8, to: u8) -> Verified<Payload> {
-    let (origin, destination) = (account(from).did(), account(to).did());
-    let context = SealContext {
-        network: NETWORK,
-        origin,
-        destination,
-    };
-    let key = SealingKey::of_account(account(to).key()).unwrap();
-    let chat = Namespace::new("chat").unwrap();
-    let body = seal(&key, &context, chat, b"hello", Zeroizing::new([9; 32])).unwrap();
+/// What one account signs for another, in this namespace.
+fn signed(from: u8, destination: Did, namespace: &str, body: &[u8]) -> Payload {
     let life = Life {
         issued_ms: NOW.wall_ms,
         ttl_ms: PROOF_TTL_DEFAULT_MS,
@@ -34,15 +25,34 @@ fn mail(from: u8, to: u8) -> Verified<Payload> {
         tx_id: TxId([1; 16]),
         sequence: 1,
         message: Message::Application {
-            namespace: Namespace::new(SEALED_NAMESPACE).unwrap(),
-            body: &body,
+            namespace: Namespace::new(namespace).unwrap(),
+            body,
         },
         life,
     };
     let signer = signer(from);
     let transaction = Transaction::sign(&draft, &signer).unwrap();
     let relay = RelayFields::direct(destination);
-    let payload = Payload::carry(transaction, relay, &signer, life).unwrap();
+    Payload::carry(transaction, relay, &signer, life).unwrap()
+}
+
+/// The body of sealed mail of one account to another.
+fn sealed(from: u8, to: u8, body: &[u8]) -> Vec<u8> {
+    let (origin, destination) = (account(from).did(), account(to).did());
+    let context = SealContext {
+        network: NETWORK,
+        origin,
+        destination,
+    };
+    let key = SealingKey::of_account(account(to).key()).unwrap();
+    let chat = Namespace::new("chat").unwrap();
+    seal(&key, &context, chat, body, Zeroizing::new([9; 32])).unwrap()
+}
+
+/// Sealed mail of one account to another.
+fn mail(from: u8, to: u8) -> Verified<Payload> {
+    let body = sealed(from, to, b"hello");
+    let payload = signed(from, account(to).did(), SEALED_NAMESPACE, &body);
     payload.verify(&AT).unwrap()
 }
 
@@ -162,4 +172,84 @@ fn mail_that_is_handed_on_is_held_if_the_policy_lets_it() {
     let (told, held) = handed_on(HoldsOf(account(1).did()));
     assert!(held == 0 && said(&told, true), "{told:?}");
     assert_eq!(told.iter().filter(|it| counted(it)).count(), 1, "{told:?}");
+}
+
+/// Reads of the store for one inbox more, beside so many that are held; where the whole is told each time, if so.
+fn reads_for_one_more(inboxes: u32, tells_all: bool) -> u64 {
+    let own = account(2).did();
+    let mut keeper = Keeper::open(MemoryLogs::default(), NETWORK, own, 10, NOW.wall_ms).unwrap();
+    let mut one_more = |number: u32, tells_all: bool| {
+        let mut owner = [7; 20];
+        owner[..4].copy_from_slice(&number.to_be_bytes());
+        let job = Job::Chain {
+            owner: Did(owner),
+            chain: vec![own],
+            former: Vec::new(),
+            asked: Vec::new(),
+        };
+        let before = keeper.inboxes().logs().store().reads;
+        keeper.tells_holdings = tells_all;
+        keeper.handle(Work {
+            job,
+            now_ms: NOW.wall_ms,
+            holds_place: false,
+        });
+        let told = keeper.flush(NOW.wall_ms);
+        assert!(!told.is_empty(), "it is told that it is here");
+        keeper.inboxes().logs().store().reads - before
+    };
+    for number in 0..inboxes {
+        one_more(number, false);
+    }
+    one_more(inboxes, tells_all)
+}
+
+#[test]
+fn law_mail_for_one_more_costs_the_same_however_many_are_away() {
+    // More than have their accounts in memory.
+    let (some, more) = (1_100, 2_200);
+    assert_eq!(
+        reads_for_one_more(some, false),
+        reads_for_one_more(more, false)
+    );
+    // Where all that is held is told for each, it grows.
+    let of_all = reads_for_one_more(more, true);
+    assert!(of_all > u64::from(more), "{of_all}");
+}
+
+#[test]
+fn mail_that_its_store_fails_to_keep_is_refused_by_name_and_all_that_comes_behind_it() {
+    let (own, owner, from) = (account(2).did(), account(3).did(), account(1).did());
+    let mut store = MemoryLogs::default();
+    store.fail_at = Some((1, false));
+    let mut keeper = Keeper::open(store, NETWORK, own, 10, NOW.wall_ms).unwrap();
+    let mut told = || {
+        keeper.handle(Work {
+            job: Job::Deposit {
+                payload: mail(1, 3).to_frame(|_| false),
+                by: Bringer {
+                    account: from,
+                    slot: 1,
+                },
+                owner,
+                chain: vec![own],
+                signer: signer(2),
+            },
+            now_ms: NOW.wall_ms,
+            holds_place: true,
+        });
+        keeper.flush(NOW.wall_ms)
+    };
+    let digest = mail(1, 3).digest();
+    let refused = |it: &Told| matches!(it, Told::Refused(to, of, "inbox/store_failed") if (*to, *of) == (from, digest));
+    let first = told();
+    assert!(
+        matches!(&first[..], [it, Told::Failed(_), Told::Done(1)] if refused(it)),
+        "{first:?}"
+    );
+    let next = told();
+    assert!(
+        matches!(&next[..], [it, Told::Done(1)] if refused(it)),
+        "{next:?}"
+    );
 }
