@@ -103,18 +103,17 @@ fn letter(number: usize) -> String {
 async fn says_until_when_mail_waits(node: &Node) {
     let inbox = node.inbox().await;
     assert_eq!(inbox.custody, CUSTODY_CAPACITY, "{inbox:?}");
-    let (waits, spent) = (inbox.waits_until_ms, inbox.full_until_ms);
-    let (waits, spent) = (waits.expect("some wait"), spent.expect("it is full"));
+    assert!(inbox.waits_until_ms.is_some(), "{inbox:?}");
+    let spent = inbox.full_until_ms.expect("it is full");
     let run = |args: &[&str]| block_in_place(|| node.place.overlane(args));
-    let until = format!(
-        "wait there until some are taken; the first of them is held until {}; the first here is spent at {}",
-        instant(waits),
-        instant(spent)
-    );
+    // Another holder may have given some since that are held not so long.
+    let waits = "wait there until some are taken; the first of them is held until ";
+    let spent = format!(" GMT; the first here is spent at {}", instant(spent));
+    let says = |text: &str| text.contains(waits) && text.contains(&spent);
     let list = run(&["inbox", "list"]);
-    assert!(list.out.contains(&until), "{list:?}");
+    assert!(says(&list.out), "{list:?}");
     let doctor = run(&["doctor", "mail"]);
-    assert!(doctor.out.contains(&until), "{doctor:?}");
+    assert!(says(&doctor.out), "{doctor:?}");
     assert!(doctor.out.contains("inbox take --all"), "{doctor:?}");
     // Nothing more may come, so nothing is tried with.
     let probe = run(&["inbox", "probe", "--json"]);
