@@ -2,7 +2,7 @@
 
 use overlane_core::TxId;
 use overlane_core::identity::{Life, Verified};
-use overlane_core::mail::{MAIL_LIFE_DEFAULT_MS, Mail};
+use overlane_core::mail::{MAIL_DATA_MAX_BYTES, MAIL_LIFE_DEFAULT_MS, Mail};
 use overlane_core::seal::{SEALED_NAMESPACE, SealContext, SealingKey, seal};
 use overlane_core::transaction::{
     Draft, Message, Namespace, PROOF_TTL_DEFAULT_MS, RelayFields, Transaction,
@@ -252,4 +252,64 @@ fn mail_that_its_store_fails_to_keep_is_refused_by_name_and_all_that_comes_behin
         matches!(&next[..], [it, Told::Done(1)] if refused(it)),
         "{next:?}"
     );
+}
+
+/// With what code a holder of account 3's inbox refuses what account 1 brings, and that it holds none of it.
+fn refused_with(frame: Vec<u8>, now_ms: u64) -> &'static str {
+    let (own, owner, by) = (account(2).did(), account(3).did(), account(1).did());
+    let mut keeper = Keeper::open(MemoryLogs::default(), NETWORK, own, 10, NOW.wall_ms).unwrap();
+    let (to, digest) = claims(&frame).unwrap();
+    keeper.handle(Work {
+        job: Job::Deposit {
+            payload: frame,
+            by: Bringer {
+                account: by,
+                slot: 1,
+            },
+            owner: to,
+            chain: if to == owner { vec![own] } else { vec![to] },
+            signer: signer(2),
+        },
+        now_ms,
+        holds_place: true,
+    });
+    let told = keeper.flush(now_ms);
+    assert_eq!(keeper.inboxes().held(&to).unwrap(), 0);
+    let receipts = told.iter().filter(|it| matches!(it, Told::Say(..)));
+    assert_eq!(receipts.count(), 0, "{told:?}");
+    let mut refused = told.iter().filter_map(|it| match it {
+        Told::Refused(to, of, code) if (*to, *of) == (by, digest) => Some(*code),
+        _ => None,
+    });
+    let code = refused.next().expect("who brought it hears why");
+    assert_eq!(refused.next(), None, "once");
+    code
+}
+
+#[test]
+fn mail_that_is_no_mail_is_refused_by_name_to_who_brought_it() {
+    let owner = account(3).did();
+    let frame = |payload: Payload| payload.verify(&AT).unwrap().to_frame(|_| false);
+    let now_ms = NOW.wall_ms;
+    let good = mail(1, 3).to_frame(|_| false);
+    let mut forged = good.clone();
+    *forged.last_mut().unwrap() ^= 1;
+    let late_ms = now_ms + PROOF_TTL_DEFAULT_MS + 1;
+    let body = sealed(1, 3, &[7; MAIL_DATA_MAX_BYTES]);
+    let large = signed(1, owner, SEALED_NAMESPACE, &body);
+    let codes = [
+        refused_with(forged, now_ms),
+        refused_with(good, late_ms),
+        refused_with(frame(large), now_ms),
+        refused_with(frame(signed(1, owner, "chat", b"in the open")), now_ms),
+        refused_with(mail(1, 4).to_frame(|_| false), now_ms),
+    ];
+    let expected = [
+        "payload/bad_signature",
+        "payload/expired",
+        "mail/too_large",
+        "mail/not_sealed",
+        "inbox/not_a_holder",
+    ];
+    assert_eq!(codes, expected);
 }
