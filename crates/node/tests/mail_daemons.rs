@@ -9,6 +9,7 @@
     reason = "a test that cannot go on has failed, helpers' parts too"
 )]
 
+mod mail_disk;
 mod mail_node;
 mod support;
 
