@@ -353,8 +353,10 @@ pub const KEYS: &[KeySpec] = &[
         kind: Kind::Tables(&["url", "username", "credential"], ICE_SERVERS_MAX),
         unit: "",
         what: "STUN servers, which help links through NATs, and TURN servers, which relay the links that find no \
-               other way; both are asked over UDP. An IPv6 address stands in brackets. A TURN server takes a \
-               username and a credential; the file must then be readable by its owner alone (mode 0600).",
+               other way; both are asked over UDP. `turn:…?transport=tcp`, `turns:` and `stuns:` are refused: the \
+               WebRTC library speaks neither TCP nor TLS with such a server. An IPv6 address stands in brackets. \
+               A TURN server takes a username and a credential; the file must then be readable by its owner \
+               alone (mode 0600).",
     },
 ];
 
