@@ -61,9 +61,10 @@ fn run(seed: u64, books: u64) -> Result<(Report, Ledger), Box<dyn Error>> {
         minutes: 1,
         seed,
         faults: Faults::all(),
-        // What this application does alone: no mail, no groups.
+        // What this application does alone: no mail, no groups, no references.
         mails_per_minute: 0,
         groups: 0,
+        references_per_minute: 0,
         ..SimConfig::default()
     };
     let ledger = Rc::new(RefCell::new(Ledger::default()));

@@ -34,6 +34,7 @@ fn ring(nodes: usize, minutes: u64, seed: u64) -> SimConfig {
         seed,
         mails_per_minute: 0,
         groups: 0,
+        references_per_minute: 0,
         ..SimConfig::default()
     }
 }
@@ -55,6 +56,7 @@ fn law_a_seed_replays_exactly() {
     let mail = SimConfig {
         mails_per_minute: 10,
         groups: 1,
+        references_per_minute: 10,
         messages_per_minute: 2,
         ..ring(5, 2, 9)
     };
@@ -319,7 +321,14 @@ fn caught(broken: Broken) -> (&'static str, SimConfig) {
         groups: 1,
         ..ring(6, 1, 1)
     };
+    let references = SimConfig {
+        faults: [Fault::Churn, Fault::Crash].into_iter().collect(),
+        messages_per_minute: 1,
+        references_per_minute: 40,
+        ..ring(4, 2, 1)
+    };
     match broken {
+        Broken::ForgetfulReferences => ("what is kept survives", references),
         Broken::ForgetfulInbox => ("mail is kept", mail),
         Broken::DroppedInbox => ("mail is kept", more_holders),
         Broken::EarlyRemoval => ("mail is let go of when taken", mail),

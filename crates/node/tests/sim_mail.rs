@@ -1,5 +1,5 @@
-//! Mail and groups in the simulator: what holders keep for those who are away, while holders crash, leave and
-//! lie; what members of groups read, while they come and go.
+//! Mail, groups and references in the simulator: what holders keep for those who are away, while holders crash, leave
+//! and lie; what members of groups read, while they come and go; what is served of what applications share.
 
 #![allow(
     clippy::expect_used,
@@ -24,6 +24,7 @@ fn ring(nodes: usize, minutes: u64, seed: u64) -> SimConfig {
         messages_per_minute: 2,
         mails_per_minute: 6,
         groups: 0,
+        references_per_minute: 0,
         ..SimConfig::default()
     }
 }
@@ -99,6 +100,27 @@ fn sim_groups_every_member_has_every_post_and_who_was_removed_reads_nothing_late
             groups.posts,
             groups.came,
             groups.caught_up,
+        ]
+    });
+}
+
+/// References are shared, fetched, called, let go of and taken back while nodes crash, stores fail and links break.
+#[test]
+fn sim_references_are_served_once_and_never_after_they_were_taken_back() {
+    let config = SimConfig {
+        mails_per_minute: 0,
+        references_per_minute: 40,
+        ..ring(5, 2, 1)
+    };
+    until_all_came(&config, |report| {
+        let references = &report.counts.references;
+        [
+            references.fetched,
+            references.heard_back,
+            references.let_go,
+            references.taken_back,
+            references.heard,
+            report.counts.kills + report.counts.power_cuts,
         ]
     });
 }

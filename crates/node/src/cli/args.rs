@@ -268,6 +268,7 @@ Example: overlane sim --nodes 16 --minutes 10 --seed 7
          overlane sim --nodes 64 --minutes 10 --seed 7 --faults churn,loss,partition --json
          overlane sim --seed 7 --hostile lies,offers    one node in eight is hostile
          overlane sim --seed 7 --mails 10               much mail to those who are away
+         overlane sim --seed 7 --references 20          much done with references
          overlane sim --seed 1 --seeds 400              seeds 1 to 400, a line each
          overlane sim --seed 7 --trace 2>trace.txt      everything that happens, a line each
          overlane sim --seed 7 --broken early-release   a broken part, which must be noticed";
@@ -307,6 +308,9 @@ pub(super) struct Sim {
     /// How many groups there are, each of five members and a host
     #[arg(long, value_name = "NUMBER", default_value_t = 2)]
     pub(super) groups: usize,
+    /// How often each node shares, fetches, calls, lets go of or takes back a reference in a simulated minute, on average
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    pub(super) references: u64,
     /// Break one part on purpose; an unknown name shows them all
     #[arg(long, value_name = "NAME")]
     pub(super) broken: Option<overlane_node::sim::Broken>,

@@ -4,7 +4,9 @@ use std::io::{IsTerminal, Write};
 use std::time::Instant;
 
 use overlane_core::Fault as Whose;
-use overlane_node::sim::{GroupCounts, MailCounts, Minute, Report, Sim, SimConfig};
+use overlane_node::sim::{
+    GroupCounts, MailCounts, Minute, ReferenceCounts, Report, Sim, SimConfig,
+};
 use serde_json::{Value, json};
 
 use super::args;
@@ -29,6 +31,7 @@ pub(super) fn sim(asked: &args::Sim, output: &Output) -> Result<Done, Failure> {
             messages_per_minute: asked.messages,
             mails_per_minute: asked.mails,
             groups: asked.groups,
+            references_per_minute: asked.references,
             broken: asked.broken,
         };
         let report = run(config, asked, output)?;
@@ -187,6 +190,7 @@ fn report_json(report: &Report) -> Value {
         "clocks_set": counts.clocks_set,
         "mail": mail_json(&counts.mail),
         "groups": groups_json(&counts.groups),
+        "references": references_json(&counts.references),
         "steps": report.steps,
         "trace": report.trace,
         "by_law": report.by_law,
@@ -225,6 +229,45 @@ fn groups_json(groups: &GroupCounts) -> Value {
         "posts_refused": groups.posts_refused,
         "refused": groups.refused,
     })
+}
+
+fn references_json(references: &ReferenceCounts) -> Value {
+    json!({
+        "shared": references.shared,
+        "fetched": references.fetched,
+        "calls": references.calls,
+        "served": references.served,
+        "answered": references.answered,
+        "heard_back": references.heard_back,
+        "let_go": references.let_go,
+        "taken_back": references.taken_back,
+        "heard": references.heard,
+        "broken": references.broken,
+        "ended": references.ended,
+        "refused": references.refused,
+    })
+}
+
+fn references_line(references: &ReferenceCounts) -> String {
+    let ReferenceCounts {
+        shared,
+        fetched,
+        calls,
+        served,
+        answered,
+        heard_back,
+        let_go,
+        taken_back,
+        heard,
+        broken,
+        ended,
+        refused,
+    } = references;
+    format!(
+        "\n  references: {shared} shared, {fetched} fetched, {let_go} let go of, {taken_back} taken back, of which \
+         {heard} holders heard; {calls} calls, {served} handed over, {answered} answered, {heard_back} answers came; \
+         broken by reason {broken:?}, lost {ended:?}, requests refused {refused:?}"
+    )
 }
 
 fn groups_line(groups: &GroupCounts) -> String {
@@ -315,6 +358,9 @@ fn report_lines(report: &Report, took_ms: u64, many: bool) -> String {
         }
         if counts.groups.groups > 0 {
             text += &groups_line(&counts.groups);
+        }
+        if counts.references.shared > 0 {
+            text += &references_line(&counts.references);
         }
     }
     for violation in report.first.iter().take(VIOLATIONS_SHOWN) {

@@ -435,6 +435,7 @@ mod tests {
             messages_per_minute: 0,
             mails_per_minute: 0,
             groups: 0,
+            references_per_minute: 0,
             ..SimConfig::default()
         };
         let mut world = World::new(config, Trace::new(None));

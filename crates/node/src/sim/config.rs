@@ -17,6 +17,9 @@ pub const MAILS_PER_MINUTE_MAX: u64 = 600;
 /// Groups of one simulation at most.
 pub const GROUPS_MAX: usize = 64;
 
+/// What one node's application does with references in a simulated minute at most.
+pub const REFERENCES_PER_MINUTE_MAX: u64 = 600;
+
 /// One node in so many is hostile, where any are.
 pub const HOSTILE_ONE_IN: usize = 8;
 
@@ -45,6 +48,9 @@ pub struct SimConfig {
     pub mails_per_minute: u64,
     /// Groups, on a ring of four nodes or more. With none, nodes have no store of groups.
     pub groups: usize,
+    /// How often each node's application shares, fetches, calls, lets go of or takes back a reference in a simulated
+    /// minute, on average, on a ring. With none, nodes have no store of references.
+    pub references_per_minute: u64,
     /// What is broken on purpose, for the checkers to notice.
     pub broken: Option<Broken>,
 }
@@ -61,6 +67,7 @@ impl Default for SimConfig {
             messages_per_minute: 30,
             mails_per_minute: 2,
             groups: 2,
+            references_per_minute: 1,
             broken: None,
         }
     }
@@ -99,6 +106,12 @@ pub enum ConfigError {
         /// What was asked for.
         groups: usize,
     },
+    /// More to do with references than may be.
+    #[error("{references} references a minute: give at most {REFERENCES_PER_MINUTE_MAX}")]
+    References {
+        /// What was asked for.
+        references: u64,
+    },
 }
 
 impl SimConfig {
@@ -125,6 +138,10 @@ impl SimConfig {
         if groups > GROUPS_MAX {
             return Err(ConfigError::Groups { groups });
         }
+        let references = self.references_per_minute;
+        if references > REFERENCES_PER_MINUTE_MAX {
+            return Err(ConfigError::References { references });
+        }
         Ok(())
     }
 
@@ -138,9 +155,14 @@ impl SimConfig {
         self.groups > 0 && self.topology == Topology::Ring
     }
 
+    /// Whether nodes share references.
+    pub fn has_references(&self) -> bool {
+        self.references_per_minute > 0 && self.topology == Topology::Ring
+    }
+
     /// Whether nodes say something to each other from time to time that no application sent.
     pub(super) fn has_keepers(&self) -> bool {
-        self.has_mail() || self.has_groups()
+        self.has_mail() || self.has_groups() || self.has_references()
     }
 
     /// The command that runs it again.
@@ -155,12 +177,13 @@ impl SimConfig {
             messages_per_minute,
             mails_per_minute,
             groups,
+            references_per_minute,
             broken,
         } = self;
         let mut command = format!(
             "overlane sim --nodes {nodes} --minutes {minutes} --seed {seed} --faults {faults} \
              --messages {messages_per_minute} --mails {mails_per_minute} \
-             --groups {groups}"
+             --groups {groups} --references {references_per_minute}"
         );
         if *topology != Topology::Ring {
             command += &format!(" --topology {topology}");
@@ -212,5 +235,6 @@ mod tests {
         assert!(with(|it| it.messages_per_minute = MESSAGES_PER_MINUTE_MAX + 1).is_err());
         assert!(with(|it| it.mails_per_minute = MAILS_PER_MINUTE_MAX + 1).is_err());
         assert!(with(|it| it.groups = GROUPS_MAX + 1).is_err());
+        assert!(with(|it| it.references_per_minute = REFERENCES_PER_MINUTE_MAX + 1).is_err());
     }
 }

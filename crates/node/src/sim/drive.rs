@@ -102,18 +102,17 @@ impl World<'_> {
                 self.heed_registry(node);
                 self.blamed(node, link, code);
             }
-            // What a ring asks for is done; no simulated node holds references, so none asks for anything
-            // of theirs.
+            // What a ring asks for is done.
             Effect::Connect { .. }
             | Effect::Offered { .. }
             | Effect::Asked { .. }
             | Effect::InSession { .. }
-            | Effect::Commit(_)
-            | Effect::Receipt { .. }
-            | Effect::References(_) => {
+            | Effect::Receipt { .. } => {
                 let words = format!("node {node} does what it was not asked for");
-                self.broke("nothing of a ring, nothing of references", words);
+                self.broke("nothing that was not asked for", words);
             }
+            Effect::Commit(commit) => self.commit_references(node, commit),
+            Effect::References(effect) => self.references_did(node, effect),
             Effect::Keeper(_, heard) => self.hear(node, heard),
             Effect::Keep(work) => self.keep(node, work),
             Effect::Mail(effect) => self.mail_did(node, effect),

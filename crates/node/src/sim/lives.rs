@@ -18,6 +18,7 @@ impl World<'_> {
         let torn = torn && self.permille(100);
         let old_lease = self.is_broken(Broken::OldLease);
         let (mail, groups) = (self.config.has_mail(), self.config.has_groups());
+        let references = self.config.has_references();
         let now_ms = self.now_ms;
         let Some(node) = self.nodes.get_mut(number).filter(|it| it.running.is_none()) else {
             return;
@@ -29,6 +30,10 @@ impl World<'_> {
             }
             if groups {
                 node.group_disk.cut_while_opening(&mut self.chance);
+            }
+            if references {
+                node.refs_disk
+                    .cut_while_opening_references(&mut self.chance);
             }
             self.counts.power_cuts += 1;
             let wait_ms = self.between(500, 5_000);
@@ -49,7 +54,11 @@ impl World<'_> {
         };
         let opened = self.open_mail(number);
         let opened = opened.and_then(|mail| Ok((mail, self.open_groups(number)?)));
-        let (mail, groups) = match opened {
+        let opened = opened.and_then(|(mail, groups)| {
+            let references = self.open_references(number)?;
+            Ok((mail, groups, references))
+        });
+        let (mail, groups, references) = match opened {
             Ok(opened) => opened,
             Err(error) => return self.logs_do_not_open(number, &error),
         };
@@ -76,6 +85,7 @@ impl World<'_> {
         }
         self.dirty_nodes.insert(number);
         self.begin_mail(number, mail);
+        self.begin_references(number, references);
         if let Err(error) = self.begin_keeping(number, groups) {
             let node = self.nodes.get_mut(number);
             if !node.is_some_and(|it| it.group_disk.heal()) {
@@ -92,10 +102,10 @@ impl World<'_> {
     fn logs_do_not_open(&mut self, number: usize, error: &str) {
         let healed = self.nodes.get_mut(number).is_some_and(|node| {
             node.store.kill(None);
-            node.mail.heal() | node.group_disk.heal()
+            node.mail.heal() | node.group_disk.heal() | node.refs_disk.heal()
         });
         if !healed {
-            let words = format!("node {number}: a store of logs does not open: {error}");
+            let words = format!("node {number}: a store does not open: {error}");
             return self.broke("a store opens after any crash", words);
         }
         let wait_ms = self.between(1_000, 5_000);
@@ -143,12 +153,16 @@ impl World<'_> {
             let running = node.running.take();
             node.down_since_ms = Some(now_ms);
             node.store.close();
-            let rooms = running.map(|it| (it.mail, it.groups)).unwrap_or_default();
+            let rooms = running.map(|it| (it.mail, it.groups, it.refs));
+            let rooms = rooms.unwrap_or_default();
             if let Some(mail) = rooms.0 {
                 node.mail.close(mail);
             }
             if let Some(groups) = rooms.1 {
                 node.group_disk.close(groups);
+            }
+            if let Some(references) = rooms.2 {
+                node.refs_disk.close(references);
             }
         }
         let away_ms = self.between(500, 60_000);
@@ -171,6 +185,9 @@ impl World<'_> {
             }
             if let Some(groups) = running.groups.take() {
                 node.group_disk.kill(groups, handed);
+            }
+            if let Some(references) = running.refs.take() {
+                node.refs_disk.kill(references, handed);
             }
         }
         let away_ms = self.between(500, 60_000);
@@ -203,6 +220,9 @@ impl World<'_> {
             }
             if let Some(groups) = running.groups.take() {
                 node.group_disk.cut(groups, &mut self.chance);
+            }
+            if let Some(references) = running.refs.take() {
+                node.refs_disk.cut(references, &mut self.chance);
             }
         }
         let away_ms = self.between(500, 60_000);
@@ -252,15 +272,20 @@ impl World<'_> {
         if let Some(node) = self.nodes.get_mut(life.node) {
             node.store.heal();
             node.store.kill(None);
-            let rooms = running.map(|it| (it.mail, it.groups)).unwrap_or_default();
+            let rooms = running.map(|it| (it.mail, it.groups, it.refs));
+            let rooms = rooms.unwrap_or_default();
             if let Some(mail) = rooms.0 {
                 node.mail.kill(mail, false);
             }
             if let Some(groups) = rooms.1 {
                 node.group_disk.kill(groups, false);
             }
+            if let Some(references) = rooms.2 {
+                node.refs_disk.kill(references, false);
+            }
             node.mail.heal();
             node.group_disk.heal();
+            node.refs_disk.heal();
         }
         self.after(500, Event::Start(life.node));
     }

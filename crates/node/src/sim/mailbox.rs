@@ -1,4 +1,4 @@
-//! A node's stores of mail and of groups: the production store of logs on a disk in memory that crashes.
+//! A node's stores of mail, of groups and of references: the production stores on disks in memory that crash.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
@@ -6,8 +6,8 @@ use std::path::Path;
 use overlane_core::{Did, TransactionDigest};
 use overlane_relay::inbox::bounds::INBOX_MAILS;
 use overlane_relay::log::{LogId, LogStore as _};
-use overlane_storage_native::LogsStore;
 use overlane_storage_native::disk::{Disk, Image, Seeded};
+use overlane_storage_native::{LogsStore, RefsStore};
 
 use super::check::Kept;
 use super::node::NETWORK;
@@ -121,6 +121,15 @@ impl LogsDisk {
         store.map_err(|error| error.to_string())
     }
 
+    /// Opens the store of references.
+    ///
+    /// # Errors
+    /// As the store says.
+    pub(super) fn open_references(&mut self) -> Result<RefsStore, String> {
+        let store = RefsStore::open_on(self.disk.vfs(), Path::new(FOLDER));
+        store.map_err(|error| error.to_string())
+    }
+
     /// Opens what it has of mail.
     ///
     /// # Errors
@@ -170,8 +179,17 @@ impl LogsDisk {
 
     /// The power fails while the store is being opened.
     pub(super) fn cut_while_opening(&mut self, chance: &mut Seeded) {
+        self.cut_while(Self::open_store, chance);
+    }
+
+    /// The same of a store of references.
+    pub(super) fn cut_while_opening_references(&mut self, chance: &mut Seeded) {
+        self.cut_while(Self::open_references, chance);
+    }
+
+    fn cut_while<S>(&mut self, open: impl FnOnce(&mut Self) -> S, chance: &mut Seeded) {
         let from = self.disk.position();
-        let opened = self.open_store();
+        let opened = open(self);
         self.disk.cut_off(|| drop(opened));
         self.disk = crashed(&self.disk, from, chance);
     }

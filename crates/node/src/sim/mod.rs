@@ -35,6 +35,7 @@ mod names;
 mod net;
 mod node;
 mod queue;
+mod refs;
 mod report;
 mod ring;
 mod store;
@@ -46,13 +47,13 @@ pub use apps::{APPLICATIONS_NAMESPACE, Application, Outbox};
 pub use check::{VIOLATIONS_KEPT_MAX, Violation};
 pub use config::{
     ConfigError, GROUPS_MAX, HOSTILE_ONE_IN, MAILS_PER_MINUTE_MAX, MESSAGES_PER_MINUTE_MAX,
-    MINUTES_MAX, NODES_MAX, SimConfig,
+    MINUTES_MAX, NODES_MAX, REFERENCES_PER_MINUTE_MAX, SimConfig,
 };
 pub use names::{
     Act, Acts, Broken, Chosen, Fault, Faults, Named, Topology, UnknownAct, UnknownBroken,
     UnknownFault, UnknownTopology,
 };
-pub use report::{Counts, GroupCounts, MailCounts, Minute, Phase, Report};
+pub use report::{Counts, GroupCounts, MailCounts, Minute, Phase, ReferenceCounts, Report};
 
 use overlane_core::identity::remembering;
 use overlane_core::ring::with_mutant;

@@ -169,6 +169,8 @@ named! {
         DeafKeeper = "deaf-keeper",
         /// Who is to be removed from a group stays on its roster.
         ForgottenRemoval = "forgotten-removal",
+        /// A crash takes back what the disk under a store of references had flushed.
+        ForgetfulReferences = "forgetful-references",
         /// A nearer successor is taken before it was asked.
         Unasked = "unasked",
         /// Who is in no ring yet is taken for a successor, with its empty list.

@@ -22,6 +22,7 @@ use super::clock::{Clock, SLOWEST};
 use super::courier::RingDial;
 use super::groups::GroupRoom;
 use super::mailbox::{LogsDisk, Mailroom};
+use super::refs::{Offered, RefsRoom};
 use super::store::SimStore;
 use crate::link::config::{HANDSHAKES_DEFAULT_MAX, PEERS_DEFAULT_MAX};
 use crate::link::registry::{Handle, Registry};
@@ -42,6 +43,9 @@ pub(super) struct SimNode {
     pub(super) store: SimStore,
     pub(super) mail: LogsDisk,
     pub(super) group_disk: LogsDisk,
+    pub(super) refs_disk: LogsDisk,
+    /// What its application shares.
+    pub(super) offered: Vec<Offered>,
     /// How often it was started.
     pub(super) life: u32,
     /// `None` while it is down.
@@ -105,6 +109,8 @@ pub(super) struct Running {
     pub(super) mail: Option<Mailroom>,
     /// Its keeper of groups, if it has one.
     pub(super) groups: Option<GroupRoom>,
+    /// Its store of references, if it has one, and what its application does with them.
+    pub(super) refs: Option<RefsRoom>,
     /// Offers on their way by the ring.
     pub(super) dials: BTreeMap<AskId, RingDial>,
     pub(super) next_ask: u64,
@@ -189,6 +195,8 @@ impl SimNode {
             store: SimStore::new(forgetful),
             mail: LogsDisk::default(),
             group_disk: LogsDisk::default(),
+            refs_disk: LogsDisk::default(),
+            offered: Vec::new(),
             life: 0,
             running: None,
             down_since_ms: None,
@@ -234,6 +242,7 @@ impl SimNode {
             asked: BTreeMap::new(),
             mail: None,
             groups: None,
+            refs: None,
             dials: BTreeMap::new(),
             next_ask: 0,
             mute_until_ms: 0,

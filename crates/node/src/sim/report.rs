@@ -82,6 +82,37 @@ pub struct Counts {
     pub mail: MailCounts,
     /// What became of groups.
     pub groups: GroupCounts,
+    /// What became of references.
+    pub references: ReferenceCounts,
+}
+
+/// What became of references so far.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ReferenceCounts {
+    /// Objects that applications shared.
+    pub shared: u64,
+    /// References that applications were given for a secret.
+    pub fetched: u64,
+    /// Calls that applications made.
+    pub calls: u64,
+    /// Calls that were handed to the application they are for.
+    pub served: u64,
+    /// Answers of theirs that are durable.
+    pub answered: u64,
+    /// Answers that came to who called.
+    pub heard_back: u64,
+    /// References that applications let go of.
+    pub let_go: u64,
+    /// Objects that their owners took back.
+    pub taken_back: u64,
+    /// References of which their holder heard that they work no longer.
+    pub heard: u64,
+    /// Calls and fetches that came to nothing, by reason.
+    pub broken: BTreeMap<u32, u64>,
+    /// What was shared with a node and is lost, by code.
+    pub ended: BTreeMap<&'static str, u64>,
+    /// Requests of applications that were refused, by code.
+    pub refused: BTreeMap<&'static str, u64>,
 }
 
 /// What became of groups so far.

@@ -125,9 +125,11 @@ impl World<'_> {
                 self.note_fault("disk", || format!("the disk of node {node} fails"));
                 let mail = self.config.has_mail() && self.permille(400);
                 let groups = self.config.has_groups() && self.permille(300);
+                let references = self.config.has_references() && self.permille(200);
                 match self.nodes.get_mut(node) {
                     Some(node) if mail => node.mail.fail(&mut self.chance),
                     Some(node) if groups => node.group_disk.fail(&mut self.chance),
+                    Some(node) if references => node.refs_disk.fail(&mut self.chance),
                     Some(node) => node.store.fail(&mut self.chance),
                     None => {}
                 }
@@ -279,7 +281,8 @@ impl World<'_> {
         }
         let mut failed = Vec::new();
         for node in &mut self.nodes {
-            let fired = node.store.heal() | node.mail.heal() | node.group_disk.heal();
+            let logs = node.mail.heal() | node.group_disk.heal() | node.refs_disk.heal();
+            let fired = node.store.heal() | logs;
             node.clock.wrong_by_ms = 0;
             node.stalled_until_ms = 0;
             node.idle_until_ms = 0;

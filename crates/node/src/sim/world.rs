@@ -100,6 +100,10 @@ pub(super) enum Event {
     Keeper(Life),
     /// A keeper of groups is due.
     KeeperDue(Life),
+    /// A node's application does something with references.
+    Reference(usize),
+    /// A commit of references is durable.
+    Committed(Life),
     /// A node sends what it was told does not arrive.
     SendAgain(SentAgain),
     /// Signed bytes are offered again, by this node.
@@ -253,6 +257,7 @@ impl<'t> World<'t> {
             self.want(number);
             self.load_later(number);
             self.mail_later(number);
+            self.references_later(number);
         }
         self.begin_weather();
         self.begin_hostility();
@@ -291,6 +296,8 @@ impl<'t> World<'t> {
             Event::Group(number) => self.group_step(number),
             Event::Keeper(life) => self.keeper_works(life),
             Event::KeeperDue(life) => self.keeper_due(life),
+            Event::Reference(node) => self.use_references(node),
+            Event::Committed(life) => self.committed(life),
             Event::SendAgain(again) => self.send_again(again),
             Event::Again(carrier, signed) => self.again(carrier, &signed),
             Event::Weather(weather) => self.weather(weather),
@@ -434,6 +441,7 @@ mod tests {
             nodes: 3,
             mails_per_minute: 0,
             groups: 0,
+            references_per_minute: 0,
             ..SimConfig::default()
         };
         let mut world = World::new(config, Trace::new(None));

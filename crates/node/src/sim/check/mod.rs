@@ -10,6 +10,7 @@ mod honest;
 mod mail;
 mod once;
 mod order;
+mod refs;
 mod ring;
 mod route;
 mod sequence;
@@ -25,6 +26,7 @@ use crate::peer::Refusal;
 pub(super) use bounds::{of_node, of_session};
 pub(super) use groups::{GroupWatch, Read};
 pub(super) use mail::{Kept, Looked, Mails, Start, Stored};
+pub(super) use refs::{Shared, SharedWatch};
 pub(super) use ring::{Member, is_ideal, of_ring};
 
 /// Where something is looked up by its name, and nothing depends on an order.
@@ -119,6 +121,8 @@ pub(super) struct Checks {
     delivery: delivery::Delivery,
     /// Where nodes hold mail for each other.
     pub(super) mail: Option<Mails>,
+    /// What applications know of references.
+    pub(super) references: SharedWatch,
 }
 
 impl Checks {
@@ -139,6 +143,7 @@ impl Checks {
             healed_ms: None,
             delivery: delivery::Delivery::default(),
             mail: mail.then(Mails::default),
+            references: SharedWatch::default(),
         }
     }
 
