@@ -9,8 +9,10 @@
 
 mod support;
 
+use std::collections::BTreeSet;
 use std::fs;
 
+use serde_json::Value;
 use support::{Answer, Daemon, Pair, Place, Running};
 
 /// Nobody's.
@@ -294,4 +296,106 @@ fn cli_five_daemons_reach_each_other_through_a_middle_that_alone_has_links() {
         words.out.contains("its destination is there, 2 hops away"),
         "{words:?}"
     );
+}
+
+/// What a node is linked to, as its events tell.
+struct Links {
+    watch: Running,
+    up: BTreeSet<String>,
+}
+
+impl Links {
+    /// Of a node that has no link yet.
+    fn of(place: &Place) -> Self {
+        let mut watch = place.start(["watch", "--events", "--json"]);
+        assert_eq!(watch.line()["event"], "watching");
+        let up = BTreeSet::new();
+        Self { watch, up }
+    }
+
+    /// Waits until it is linked to all of these and, where so told, to nobody else.
+    fn until(&mut self, wanted: &BTreeSet<String>, and_nobody_else: bool) {
+        while !self.up.is_superset(wanted) || and_nobody_else && self.up != *wanted {
+            self.line();
+        }
+    }
+
+    /// Waits until it is handed this.
+    fn takes(&mut self, text: &str) {
+        while self.line()["text"] != text {}
+    }
+
+    fn line(&mut self) -> Value {
+        let line = self.watch.line();
+        let peer = line["peer"].as_str().unwrap_or_default().to_owned();
+        match line["event"].as_str() {
+            Some("link_up") => drop(self.up.insert(peer)),
+            Some("link_down") => drop(self.up.remove(&peer)),
+            _ => {}
+        }
+        line
+    }
+}
+
+/// Their bootstrap crashes, and they are a ring without it; it comes back where it was, and they find it by
+/// themselves.
+#[test]
+#[cfg(target_os = "linux")]
+fn cli_three_daemons_that_lose_their_bootstrap_stay_a_ring_and_find_it_again_s22() {
+    // An address that nobody else listens on: its port stays free while nobody has it.
+    let [_, a, b, c] = std::process::id().to_be_bytes();
+    let address = format!("127.{}.{b}.{}:0", a | 0x40, c.max(1));
+    let first = Place::new();
+    let made = first.overlane(["init", "--listen", &address]);
+    assert_eq!(made.code, 0, "{made:?}");
+    let mut bootstrap = first.daemon();
+    let (did, url) = (bootstrap.did().to_owned(), bootstrap.url().to_owned());
+    let mut three: Vec<(Place, Daemon, Links)> = (0..3)
+        .map(|_| {
+            let place = Place::with_node();
+            let daemon = place.daemon();
+            let links = Links::of(&place);
+            (place, daemon, links)
+        })
+        .collect();
+    for (place, _, _) in &three {
+        assert_eq!(place.overlane(["peer", "add", &url]).code, 0);
+    }
+    let dids = three.iter().map(|(_, daemon, _)| daemon.did().to_owned());
+    let all: BTreeSet<String> = dids.chain([did.clone()]).collect();
+    let others = |of: &Daemon, without: &str| {
+        let mut others = all.clone();
+        others.retain(|it| it != of.did() && it != without);
+        others
+    };
+    for (_, daemon, links) in &mut three {
+        links.until(&others(daemon, ""), false);
+    }
+
+    bootstrap.running.kill();
+    for (_, daemon, links) in &mut three {
+        links.until(&others(daemon, &did), true);
+    }
+    for from in 0..three.len() {
+        let (to, text) = ((from + 1) % three.len(), format!("without it, from {from}"));
+        let did = three[to].1.did().to_owned();
+        let sent = three[from].0.overlane(["send", &did, &text, "--no-hold"]);
+        assert_eq!(sent.code, 0, "{sent:?}");
+        three[to].2.takes(&text);
+    }
+
+    let where_it_was = url.trim_start_matches("http://");
+    let mut running = first.start(["run", "--json", "--listen", where_it_was]);
+    let up = running.line();
+    assert_eq!(
+        (&up["up"], &up["did"], &up["url"]),
+        (&true.into(), &did.into(), &url.into())
+    );
+    let bootstrap = Daemon { running, up };
+    for (_, daemon, links) in &mut three {
+        links.until(&others(daemon, ""), false);
+    }
+    for (place, _, _) in &three {
+        linked(place, (&first, &bootstrap));
+    }
 }

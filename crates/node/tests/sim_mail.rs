@@ -51,6 +51,21 @@ fn until_all_came<const N: usize>(config: &SimConfig, counts: impl Fn(&Report) -
     panic!("not everything came: {all:?}");
 }
 
+/// In this run a taking is durable though its flush failed: its application is told that it has not, nothing waits
+/// again, and nobody is to blame.
+#[test]
+fn sim_mail_whose_taking_a_failed_store_kept_is_no_loss_of_its_holders() {
+    let report = run(SimConfig {
+        nodes: 8,
+        minutes: 3,
+        seed: 2,
+        references_per_minute: 0,
+        ..SimConfig::default()
+    });
+    assert_kept(&report);
+    assert!(report.counts.stores_failed > 0);
+}
+
 #[test]
 fn sim_mail_is_kept_taken_once_and_let_go_of_with_all_faults() {
     let config = SimConfig {

@@ -1,8 +1,8 @@
 //! Where a node takes offers, as it says in the descriptions that it signs: a port, of the address that its link
 //! leads to.
 //!
-//! Law **its own address**: a peer names a port alone. The address is the one that the link to it proved, so nobody
-//! has this node dial somebody else. What is said is under the delegatee's signature, as all of a description.
+//! Law **its own address**: a peer names a port alone. The address is the one that the link to it leads to: the peer's,
+//! or that of the NAT or relay that it is behind. What is said is under the delegatee's signature, as all of a description.
 
 use std::num::NonZeroU16;
 

@@ -389,7 +389,8 @@ impl Driver {
                 if let Some(account) = account {
                     self.peer.learn(&account, now);
                 }
-                if dialed_url.is_some() {
+                let asked_for = |url: &str| !self.neighbours.is_sought(url);
+                if dialed_url.as_deref().is_some_and(asked_for) {
                     // Somebody wished for it: it is not given up for others.
                     self.peer.pin(peer);
                 }

@@ -242,10 +242,10 @@ pub(crate) async fn start(builder: NodeBuilder) -> Result<Node, NodeError> {
     let messages = Messages::new(taken_out);
     let (events, _) = broadcast::channel(EVENTS_KEPT_MAX);
     let (up_out, up) = watch::channel(LinksUp::new());
-    let supervisor = Supervisor::new(links.clone(), up.clone());
     let (mut known, keep) = builder.neighbours.unwrap_or_default();
     known.retain(|it| it.did != identity.did());
     let (neighbours, keeping) = Neighbours::new(known, keep);
+    let supervisor = Supervisor::new(links.clone(), up.clone(), neighbours.clone());
     let (dropped_out, dropped) = mpsc::unbounded_channel();
     let refs = Shared::new(dropped_out, commands.downgrade());
     let (keepers, groups) = groups.unzip();
@@ -268,7 +268,7 @@ pub(crate) async fn start(builder: NodeBuilder) -> Result<Node, NodeError> {
         next_ask: 0,
         refs: Hands::new(Arc::clone(&refs), committer),
         mail: MailHands::new(mail),
-        neighbours: neighbours.clone(),
+        neighbours,
         keeping,
         replies: BTreeMap::new(),
         progress: BTreeMap::new(),
@@ -298,7 +298,7 @@ pub(crate) async fn start(builder: NodeBuilder) -> Result<Node, NodeError> {
     for peer in peers {
         supervisor.add(peer);
     }
-    supervisor.seek(neighbours);
+    supervisor.seek();
     Ok(Node::new(Parts {
         identity,
         clock,

@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use overlane_core::Did;
-use tokio::sync::mpsc;
+use tokio::sync::watch;
 use tokio::task::{JoinHandle, spawn_blocking};
 
 /// Addresses that are kept; the one that was needed least and longest ago gives way.
@@ -40,7 +40,9 @@ pub(crate) struct Neighbours(Arc<Mutex<Known>>);
 #[derive(Debug, Default)]
 struct Known {
     known: Vec<Neighbour>,
-    keep: Option<mpsc::UnboundedSender<Vec<Neighbour>>>,
+    keep: Option<watch::Sender<Vec<Neighbour>>>,
+    /// Where one of them was dialled last that nobody asked for a link to.
+    sought: Option<String>,
 }
 
 impl Neighbours {
@@ -53,7 +55,7 @@ impl Neighbours {
         known.truncate(NEIGHBOURS_MAX);
         let (changes, keeping) = match keep {
             Some(keep) => {
-                let (out, changes) = mpsc::unbounded_channel();
+                let (out, changes) = watch::channel(known.clone());
                 (Some(out), Some(tokio::spawn(keep_all(keep, changes))))
             }
             None => (None, None),
@@ -61,6 +63,7 @@ impl Neighbours {
         let known = Known {
             known,
             keep: changes,
+            sought: None,
         };
         (Self(Arc::new(Mutex::new(known))), keeping)
     }
@@ -83,11 +86,26 @@ impl Neighbours {
 
     /// Another node answers where this one did.
     pub(crate) fn forget(&self, neighbour: &Neighbour) {
+        self.forget_all(|it| it == neighbour);
+    }
+
+    /// None of these is dialled any more.
+    pub(crate) fn forget_all(&self, gone: impl Fn(&Neighbour) -> bool) {
         self.with(|this| {
             let mut next = this.known.clone();
-            next.retain(|it| it != neighbour);
+            next.retain(|it| !gone(it));
             this.take_over(next);
         });
+    }
+
+    /// One of them is dialled there, or somebody asks for a link to the one that is.
+    pub(crate) fn seek_at(&self, url: Option<String>) {
+        self.with(|this| this.sought = url);
+    }
+
+    /// Whether a link that was dialled there is one that nobody asked for.
+    pub(crate) fn is_sought(&self, url: &str) -> bool {
+        self.with(|this| this.sought.as_deref() == Some(url))
     }
 
     /// All that are known, those to be tried first at the front.
@@ -116,18 +134,15 @@ impl Known {
         let changed = sorted(&next) != sorted(&self.known);
         self.known = next;
         if let (true, Some(keep)) = (changed, &self.keep) {
-            // Its task ends with the node.
-            let _ = keep.send(self.known.clone());
+            keep.send_replace(self.known.clone());
         }
     }
 }
 
 /// Keeps what changes, off the asynchronous workers; of what waits, the last alone counts.
-async fn keep_all(mut keep: Keep, mut changes: mpsc::UnboundedReceiver<Vec<Neighbour>>) {
-    while let Some(mut known) = changes.recv().await {
-        while let Ok(later) = changes.try_recv() {
-            known = later;
-        }
+async fn keep_all(mut keep: Keep, mut changes: watch::Receiver<Vec<Neighbour>>) {
+    while changes.changed().await.is_ok() {
+        let known = changes.borrow_and_update().clone();
         let kept = spawn_blocking(move || {
             keep(&known);
             keep

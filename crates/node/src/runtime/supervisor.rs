@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio::time::{Duration, Instant, sleep, timeout};
 
-use super::neighbours::Neighbours;
+use super::neighbours::{Neighbour, Neighbours};
 use super::redial::{Backoff, QUICK_PAUSE_MS};
 use crate::link::{LinkId, Links};
 use crate::status::{PeerState, PeerStatus};
@@ -33,6 +33,7 @@ pub(crate) struct Supervisor {
     links: Links,
     up: watch::Receiver<LinksUp>,
     peers: Arc<Mutex<BTreeMap<String, Entry>>>,
+    neighbours: Neighbours,
     seeking: Arc<OnceLock<AbortHandle>>,
 }
 
@@ -44,19 +45,19 @@ struct Entry {
 
 impl Supervisor {
     /// A supervisor of no peer yet.
-    pub(crate) fn new(links: Links, up: watch::Receiver<LinksUp>) -> Self {
+    pub(crate) fn new(links: Links, up: watch::Receiver<LinksUp>, neighbours: Neighbours) -> Self {
         Self {
             links,
             up,
             peers: Arc::default(),
+            neighbours,
             seeking: Arc::default(),
         }
     }
 
-    /// Dials these from now on whenever the node has no link for a moment.
-    pub(crate) fn seek(&self, neighbours: Neighbours) {
-        let seek = seek(self.links.clone(), self.up.clone(), neighbours);
-        let task = tokio::spawn(seek).abort_handle();
+    /// Dials the neighbours of before from now on whenever the node has no link for a moment.
+    pub(crate) fn seek(&self) {
+        let task = tokio::spawn(seek(self.clone())).abort_handle();
         // One seeks at a time.
         if let Err(second) = self.seeking.set(task) {
             second.abort();
@@ -69,6 +70,9 @@ impl Supervisor {
         let mut peers = self.lock();
         if !peers.contains_key(url) && peers.len() >= PEERS_MAX {
             return false;
+        }
+        if self.neighbours.is_sought(url) {
+            self.neighbours.seek_at(None);
         }
         let did = peers.remove(url).and_then(|entry| {
             entry.task.abort();
@@ -92,8 +96,8 @@ impl Supervisor {
         true
     }
 
-    /// Keeps a link to the peer at `url` no longer, and closes the ones there are. `false` when
-    /// it is none of the configured ones.
+    /// Keeps a link to the peer at `url` no longer, closes the ones there are, and does not seek it as a neighbour of
+    /// before. `false` when it is none of the configured ones.
     pub(crate) async fn drop_peer(&self, url: &str) -> bool {
         let Some(entry) = self.lock().remove(url) else {
             return false;
@@ -105,6 +109,8 @@ impl Supervisor {
         for link in links {
             self.links.close(link).await;
         }
+        self.neighbours
+            .forget_all(|it| Some(it.did) == entry.status.did || it.url() == url);
         true
     }
 
@@ -180,6 +186,13 @@ impl Supervisor {
         }
     }
 
+    /// Whether this one is dialled as a configured peer.
+    fn keeps(&self, neighbour: &Neighbour) -> bool {
+        let (peers, url) = (self.lock(), neighbour.url());
+        let mut dids = peers.values().map(|entry| entry.status.did);
+        peers.contains_key(&url) || dids.any(|did| did == Some(neighbour.did))
+    }
+
     fn note_next(&self, url: &str, next_dial: Option<Instant>) {
         if let Some(entry) = self.lock().get_mut(url) {
             entry.next_dial = next_dial;
@@ -199,28 +212,37 @@ impl Supervisor {
 }
 
 /// Dials the neighbours of before while the node has no link, one after another until one answers, later and
-/// later. Those that it was told to stay linked to have a moment first.
-async fn seek(links: Links, mut up: watch::Receiver<LinksUp>, neighbours: Neighbours) {
+/// later. Those that it was told to stay linked to have a moment first, and are dialled by who keeps them alone.
+async fn seek(supervisor: Supervisor) {
+    let Supervisor {
+        links,
+        mut up,
+        neighbours,
+        ..
+    } = supervisor.clone();
     let mut backoff = Backoff::default();
     loop {
+        if !up.borrow().is_empty() {
+            backoff.reset();
+        }
         if up.wait_for(LinksUp::is_empty).await.is_err() {
             return;
         }
         let pause = backoff.pause(super::random_u64());
         let linked = timeout(pause, up.wait_for(|links| !links.is_empty()));
         match linked.await.map(|linked| linked.is_ok()) {
-            Ok(true) => {
-                backoff.reset();
-                continue;
-            }
+            Ok(true) => continue,
             Ok(false) => return,
             Err(_) => {}
         }
-        for neighbour in neighbours.known() {
+        let known = neighbours.known().into_iter();
+        for neighbour in known.filter(|it| !supervisor.keeps(it)) {
             if !up.borrow().is_empty() {
                 break;
             }
-            match links.dial(&neighbour.url()).await {
+            let url = neighbour.url();
+            neighbours.seek_at(Some(url.clone()));
+            match links.dial(&url).await {
                 Ok(dialed) if dialed.peer == neighbour.did => break,
                 // It is linked all the same: one that proved its account is as good a way in.
                 Ok(_) => neighbours.forget(&neighbour),

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use overlane_core::replay::Refusal;
 use overlane_core::{Class, Coded, Did, TransactionDigest, TxId};
 use overlane_relay::log::{Frame as LogFrame, LogId};
 use overlane_storage_native::LogsStore;
@@ -473,7 +474,9 @@ impl World<'_> {
                 self.trace.note(self.now_ms, &noted, || {
                     format!("node {node} could not take mail {digest}: {code}")
                 });
-                if let Some(mails) = &mut self.checks.mail {
+                // What a write that failed may have left on the disk counts as taken: it waits again, or is gone.
+                let unsure = matches!(error, InboxError::Replay(Refusal::StoreFailed { .. }));
+                if let Some(mails) = self.checks.mail.as_mut().filter(|_| !unsure) {
                     mails.not_taken(digest);
                 }
             }

@@ -7,8 +7,8 @@ use overlane_core::{Coded, Did, Fault, TransactionDigest};
 use overlane_relay::inbox::OutcomeKind;
 
 use super::super::{Delivery, SendId};
+use super::SENDING_MAX;
 use super::book::HeldElsewhere;
-use super::{SENDING_MAX, STORE_FAILED};
 use overlane_core::replay::{self, CUSTODY_CAPACITY};
 
 /// Names one taking of mail until its result is known.
@@ -152,7 +152,7 @@ impl Coded for InboxError {
     fn code(&self) -> &'static str {
         match self {
             Self::NoStore => "inbox/no_store",
-            Self::StoreFailed { .. } => STORE_FAILED,
+            Self::StoreFailed { .. } => "inbox/store_failed",
             Self::CustodyFull => "inbox/custody_full",
             Self::NotHoldable { error, .. } => error.code(),
             Self::TooManySends => "inbox/too_many_sends",
