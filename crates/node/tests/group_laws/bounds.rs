@@ -5,12 +5,14 @@ use overlane_core::seal::SealingKey;
 use overlane_core::wire::cbor::Writer;
 use overlane_core::{Coded, Did};
 use overlane_node::peer::groups::{
-    ASKS_WAITING_MAX, Ask, EVERY_MS, GroupsError, IN_HAND_MAX, LINES_MAX, NAME_MAX_BYTES,
+    ASKS_WAITING_MAX, Ask, AskId, EVERY_MS, GroupsError, IN_HAND_MAX, LINES_MAX, NAME_MAX_BYTES,
     POSTS_PER_ASK, POSTS_WAITING_MAX, Reply, WORDS_MAX,
 };
-use overlane_relay::log::LogId;
+use overlane_relay::log::bounds::EVICTED_PER_CALL;
+use overlane_relay::log::testkit::MemoryLogs;
+use overlane_relay::log::{LogId, Retention};
 
-use crate::net::Net;
+use crate::net::{Net, alone};
 
 #[test]
 fn law_group_bounds_refuse_by_name() {
@@ -102,6 +104,26 @@ fn law_group_bounds_refuse_by_name() {
 }
 
 /// Words and nodes that something waits to be said to, while nothing comes to a lane.
+/// Its user says that less is kept from now on: the next post makes room, however much that is.
+#[test]
+fn group_a_log_of_which_less_is_kept_from_now_on_takes_a_post_all_the_same() {
+    let mut owner = alone::over(MemoryLogs::default(), 0);
+    let group = alone::group_of_two(&mut owner, 1).group;
+    let bodies = vec![b"before".to_vec(); 2 * EVICTED_PER_CALL + 100];
+    owner.ask(AskId(2), Ask::Post { group, bodies }, alone::at(0));
+    alone::answer(&mut owner);
+    owner.set_retention(Retention {
+        entries: 10,
+        ..Retention::GROUP
+    });
+    let bodies = vec![b"after".to_vec()];
+    owner.ask(AskId(3), Ask::Post { group, bodies }, alone::at(1));
+    let Reply::Posted(posted) = alone::answer(&mut owner) else {
+        panic!("it is posted");
+    };
+    assert_eq!(posted.len(), 1);
+}
+
 #[test]
 fn law_group_what_waits_to_be_said_is_bounded() {
     let mut net = Net::linked(2, 23);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use overlane_core::Did;
 use overlane_core::group::{GroupId, GroupKey, Post};
 use overlane_core::seal::SealingKey;
-use overlane_relay::log::{LogId, LogStore, Numbering};
+use overlane_relay::log::{EnvelopeId, LogId, LogStore, LogsError, Numbering, Refusal};
 
 use super::book::{Group, Want};
 use super::rosters::Draft;
@@ -15,6 +15,9 @@ use super::{
     POSTS_PER_ASK, POSTS_WAITING_MAX, Posted, Reply, is_name,
 };
 use crate::peer::Now;
+
+/// Parts of a log that make room for one post of this node's user.
+const ROOM_PARTS_MAX: usize = 64;
 
 impl<S: LogStore> Groups<S> {
     /// Does what is asked; no reply yet where other nodes are waited for.
@@ -249,8 +252,7 @@ impl<S: LogStore> Groups<S> {
             if self.logs.is_full() {
                 self.commit(now);
             }
-            let id = self.logs.post(log, envelope, self.own(), now.wall_ms);
-            let id = self.check(id)?;
+            let id = self.post_with_room(log, envelope, now)?;
             let entry = self.logs.entry_of(&log, &id);
             let seq = self.check(entry)?.map(|entry| entry.seq);
             posted.push(Posted { id, seq });
@@ -259,6 +261,26 @@ impl<S: LogStore> Groups<S> {
             self.ask_soon(&log, now);
         }
         Ok(posted)
+    }
+
+    /// Posts. A log that has more than is kept of it by now makes room a part at a time
+    /// ([`EVICTED_PER_CALL`](overlane_relay::log::bounds::EVICTED_PER_CALL)): so many parts are waited for, and no more.
+    fn post_with_room(
+        &mut self,
+        log: LogId,
+        envelope: Vec<u8>,
+        now: Now,
+    ) -> Result<EnvelopeId, GroupsError> {
+        for _ in 0..ROOM_PARTS_MAX {
+            let (envelope, own) = (envelope.clone(), self.own());
+            let id = self.logs.post(log, envelope, own, now.wall_ms);
+            if !matches!(id, Err(LogsError::Peer(Refusal::Busy))) {
+                return self.check(id);
+            }
+            self.commit(now);
+        }
+        let id = self.logs.post(log, envelope, self.own(), now.wall_ms);
+        self.check(id)
     }
 
     fn leave(&mut self, group: GroupId, now: Now) -> Result<(), GroupsError> {

@@ -64,7 +64,7 @@ pub(crate) fn over<S: LogStore>(store: S, number: u8) -> Groups<S> {
     Groups::open(store, own, at(0)).expect("it opens")
 }
 
-fn at(ms: u64) -> Now {
+pub(crate) fn at(ms: u64) -> Now {
     Now {
         wall_ms: START_MS + ms,
         steady_ms: ms,
@@ -93,7 +93,7 @@ pub(crate) fn group_of_two<S: LogStore>(owner: &mut Groups<S>, member: u8) -> Gr
     }
 }
 
-fn answer<S: LogStore>(groups: &mut Groups<S>) -> Reply {
+pub(crate) fn answer<S: LogStore>(groups: &mut Groups<S>) -> Reply {
     groups.flush(at(0));
     let mut effects = std::iter::from_fn(|| groups.poll_effect());
     let answer = effects.find_map(|effect| match effect {

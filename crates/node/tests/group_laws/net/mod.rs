@@ -1,7 +1,7 @@
 //! Nodes with groups on virtual time: messages that a seed delivers, loses and delays, stores that
 //! crash and fail. Nothing here waits for anything.
 
-mod alone;
+pub(crate) mod alone;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
