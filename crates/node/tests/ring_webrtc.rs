@@ -254,3 +254,19 @@ async fn nodes_whose_bootstrap_is_gone_find_each_other_again_after_a_restart() {
     again.shutdown().await;
     two.shutdown().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_peer_that_is_dropped_is_sought_no_more_as_a_neighbour_of_before() {
+    let other = builder(2).spawn().await.expect("a node");
+    let url = other.url().expect("a URL").to_owned();
+    let (one, mut told) = with_neighbours(3, Vec::new(), &url).await;
+    are_linked(&one, &other).await;
+    let did = other.did();
+    let is_kept = |known: Vec<Neighbour>| known.iter().any(|it| it.did == did);
+    while !is_kept(told.recv().await.expect("it goes on")) {}
+    // It is away: nobody else changes what is kept.
+    other.shutdown().await;
+    assert!(one.drop_peer(&url).await);
+    while is_kept(told.recv().await.expect("it goes on")) {}
+    one.shutdown().await;
+}

@@ -292,6 +292,7 @@ async fn watch_state(
                 if let Some(taken) = taken {
                     far.rounds.set_relays(taken.by_own_relay);
                     if let Some(host) = taken.far_host {
+                        // As with the way: the first one stands.
                         let _ = far.host.set(host);
                     }
                 }

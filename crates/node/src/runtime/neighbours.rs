@@ -194,6 +194,12 @@ mod tests {
         neighbours.forget(&neighbour(3, 2));
         neighbours.close();
         keeping.unwrap().await.unwrap();
+        // A link that was dialled there is one that nobody asked for, until somebody does.
+        let url = neighbour(3, 1).url();
+        neighbours.seek_at(Some(url.clone()));
+        assert!(neighbours.is_sought(&url) && !neighbours.is_sought(&neighbour(3, 2).url()));
+        neighbours.seek_at(None);
+        assert!(!neighbours.is_sought(&url));
         // The last that was kept is what is known.
         assert_eq!(kept.try_iter().last().unwrap(), neighbours.known());
         assert_eq!(neighbours.known(), known[1..]);
