@@ -6,7 +6,7 @@ use super::outcome::{Outcome, OutcomeKind};
 use super::rules::{InboxRefusal, InboxRules, MayHold, claimed_name, judged};
 use crate::log::{
     Access, EnvelopeId, Event as LogEvent, Frame as LogFrame, LogId, LogStore, Logs, LogsError,
-    Peer, Refusal, Rules, Transmit,
+    Mutant, Peer, Refusal, Rules, Transmit,
 };
 use overlane_core::identity::{Signer, Verified, VerifyContext};
 use overlane_core::mail::{HeldMail, HoldProof, MAIL_LIFE_DEFAULT_MS, Mail, Removal};
@@ -99,9 +99,11 @@ const OUTCOME_ROWS: u8 = 0x82;
 /// What a holder that left a chain has still to do.
 #[derive(Debug, Default)]
 struct HandOff {
-    /// What was held when it began; what comes later is handed on later.
-    held: BTreeSet<EnvelopeId>,
-    settled: BTreeSet<Did>,
+    /// What was held when each of the chain was asked; what comes later is handed on later. A reconciliation that ran
+    /// already when this holder left may have begun over less, and counts for nothing.
+    asked: BTreeMap<Did, BTreeSet<EnvelopeId>>,
+    /// What each of those has of that, of those that have settled.
+    settled: BTreeMap<Did, BTreeSet<EnvelopeId>>,
 }
 
 /// The inboxes that one node holds.
@@ -266,12 +268,13 @@ impl<S: LogStore> Inboxes<S> {
         if !self.logs.rules().holds(&log) && self.logs.size(&log)?.0 == 0 {
             return Ok(());
         }
-        if let Some(hand_off) = self.hand_offs.get_mut(&log)
-            && hand_off.settled.is_empty()
-        {
+        let begins = !self.logs.is_syncing(&log, &with)
+            || self.logs.is_broken(Mutant::HandOnWhatWasNotAsked);
+        if let Some(hand_off) = self.hand_offs.get_mut(&log).filter(|_| begins) {
             let entries = self.logs.store().entries(&log, 0, usize::MAX);
             let entries = entries.map_err(LogsError::Store)?;
-            hand_off.held = entries.into_iter().map(|it| it.id).collect();
+            let held = entries.into_iter().map(|it| it.id).collect();
+            hand_off.asked.insert(with, held);
         }
         let frame = Frame::Announce(owner).to_bytes();
         self.due.push_back(Transmit { to: with, frame });
@@ -616,17 +619,25 @@ impl<S: LogStore> Inboxes<S> {
             }
         }
         let end = report.end.clone();
-        if end == Some(End::Settled)
-            && let Some(hand_off) = self.hand_offs.get_mut(&log)
+        let hand_off = self.hand_offs.get_mut(&log);
+        let asked = hand_off.and_then(|it| Some((it.asked.remove(&with)?, it)));
+        if let Some((mut has, hand_off)) = asked
+            && end == Some(End::Settled)
         {
             for refused in &report.refused_by_peer {
-                hand_off.held.remove(&refused.id);
+                has.remove(&refused.id);
             }
-            hand_off.settled.insert(with);
-            if !chain.is_empty() && chain.is_subset(&hand_off.settled) {
-                let held = std::mem::take(&mut hand_off.held);
+            hand_off.settled.insert(with, has);
+            let settled: Option<Vec<_>> = chain.iter().map(|it| hand_off.settled.get(it)).collect();
+            // What all of them have.
+            let handed = settled.and_then(|all| {
+                let (first, others) = all.split_first()?;
+                let has = |id: &&EnvelopeId| others.iter().all(|it| it.contains(*id));
+                Some(first.iter().filter(has).copied().collect())
+            });
+            if let Some(handed) = handed {
                 hand_off.settled.clear();
-                self.let_go_of(&log, &held, now_ms)?;
+                self.let_go_of(&log, &handed, now_ms)?;
                 if self.logs.size(&log)?.0 == 0 {
                     self.events.push_back(Event::HandedOn { owner });
                 }

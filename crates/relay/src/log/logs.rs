@@ -90,12 +90,12 @@ impl<S: LogStore, R: Rules> Logs<S, R> {
 
     /// Whether this rule is broken.
     #[cfg(feature = "mutants")]
-    pub(super) fn is_broken(&self, mutant: Mutant) -> bool {
+    pub(crate) fn is_broken(&self, mutant: Mutant) -> bool {
         self.broken == Some(mutant)
     }
 
     #[cfg(not(feature = "mutants"))]
-    pub(super) fn is_broken(&self, _: Mutant) -> bool {
+    pub(crate) fn is_broken(&self, _: Mutant) -> bool {
         false
     }
 

@@ -45,6 +45,8 @@ pub use frame::{Frame, Named, Refused, Space, Turn};
 pub use id::{EnvelopeId, LogId, address};
 pub(crate) use id::{mail_id, shared_place};
 pub use logs::Logs;
+#[cfg(not(feature = "mutants"))]
+pub(crate) use mutant::Mutant;
 #[cfg(feature = "mutants")]
 pub use mutant::Mutant;
 pub use refusal::{Refusal, is_numbered_anew, is_passing};

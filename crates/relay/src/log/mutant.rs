@@ -28,6 +28,8 @@ pub enum Mutant {
     OneShareEach,
     /// Any number of a host's is taken.
     AnyNumber,
+    /// A holder that leaves takes a reconciliation that ran before for one of all that it holds.
+    HandOnWhatWasNotAsked,
     /// What waits is read from the store whenever it is counted.
     CountTheStored,
 }

@@ -5,6 +5,7 @@ use overlane_core::TransactionDigest;
 use overlane_core::mail::MAIL_LIFE_DEFAULT_MS;
 use overlane_relay::inbox::bounds::TAKEN_KEPT;
 use overlane_relay::inbox::{Drain, DrainEvent, Event};
+use overlane_relay::log::Mutant;
 
 #[test]
 fn mail_is_copied_along_the_chain_drained_once_and_removed_everywhere() {
@@ -97,6 +98,51 @@ fn mail_a_holder_that_leaves_hands_on_and_a_racing_write_survives_s25() {
         assert_eq!(held.len(), 21, "holder {holder}");
         assert!(held.contains(&racing.digest()));
     }
+}
+
+/// A holder leaves while a reconciliation runs that began before a mail came: what it lets go of, and which of its chain
+/// lacks some of that.
+fn left_in_the_middle(mutant: Option<Mutant>) -> (usize, Vec<u8>) {
+    let mut world = World::of(&[1, 2, 3]);
+    for number in 0..5 {
+        world.deposit(1, mail(20, number, T0_MS), 20);
+    }
+    if let Some(mutant) = mutant {
+        world.at(1).logs().break_rule(mutant);
+    }
+    let now_ms = world.now_ms;
+    let asks = |world: &mut World, whom: u8| {
+        let holder = world.at(1);
+        holder.reconcile(did(OWNER), did(whom), now_ms).unwrap();
+        holder.flush(now_ms).unwrap();
+    };
+    asks(&mut world, 2);
+    world.deposit(1, mail(20, 99, T0_MS), 20);
+    world.add(4);
+    world.set_chain(&[2, 3, 4]);
+    for whom in [2, 3, 4] {
+        asks(&mut world, whom);
+    }
+    world.settle();
+    let left = world.held(1);
+    let lacks = |world: &mut World, holder: u8| world.held(holder).len() + left.len() < 6;
+    let lack: Vec<u8> = [2, 3, 4]
+        .into_iter()
+        .filter(|&it| lacks(&mut world, it))
+        .collect();
+    // Asked anew, it hands on all.
+    world.reconcile(&[2, 3, 4]);
+    assert!(world.held(1).is_empty());
+    (left.len(), lack)
+}
+
+#[test]
+fn law_mail_that_came_while_a_reconciliation_ran_is_with_all_before_it_is_let_go_of() {
+    assert_eq!(left_in_the_middle(None), (6, vec![]));
+    assert_eq!(
+        left_in_the_middle(Some(Mutant::HandOnWhatWasNotAsked)),
+        (0, vec![2])
+    );
 }
 
 #[test]
