@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use overlane_core::Did;
 use overlane_core::ring::bounds::{NEIGHBOUR_TRIES, REQUEST_MS};
 
-use super::check::{Member, is_ideal, of_ring};
+use super::check::{Member, is_ideal, lets_another_join, of_ring};
 use super::lives::LINK_DEAD_WITHIN_MS;
 use super::names::Topology;
 use super::node::{SimNode, seed_of};
@@ -50,16 +50,17 @@ impl World<'_> {
         self.ring_watch.placed.remove(&number);
     }
 
-    /// Whether this is a join that Zave's proof is of: all others are members, and to none of them is the newcomer a
-    /// neighbour still, from an earlier life.
+    /// Whether this is a join that Zave's proof is of: all others are members, enough of them are known to all before
+    /// them, and to none of them is the newcomer a neighbour still, from an earlier life.
     fn joins_by_the_ring(&self, number: usize) -> bool {
         let own = self.nodes.get(number).map(|it| it.did);
-        let members = self.members();
-        let mut others = members.values().filter(|member| Some(member.did) != own);
-        others.all(|member| {
+        let mut others = self.members();
+        others.retain(|did, _| Some(*did) != own);
+        let known = others.values().all(|member| {
             let mut neighbours = member.successors.iter().chain(&member.predecessor);
             !member.successors.is_empty() && neighbours.all(|&of| Some(of) != own)
-        })
+        });
+        known && lets_another_join(&others)
     }
 
     /// Something happened after which nodes that are up may be taken for gone.

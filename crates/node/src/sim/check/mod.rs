@@ -27,7 +27,7 @@ pub(super) use bounds::{of_node, of_session};
 pub(super) use groups::{GroupWatch, Read};
 pub(super) use mail::{Kept, Looked, Mails, Start, Stored};
 pub(super) use refs::{Shared, SharedWatch};
-pub(super) use ring::{Member, is_ideal, of_ring};
+pub(super) use ring::{Member, is_ideal, lets_another_join, of_ring};
 
 /// Where something is looked up by its name, and nothing depends on an order.
 type Map<K, V> = HashMap<K, V, FixedState>;

@@ -77,6 +77,13 @@ pub(in crate::sim) fn of_ring(up: &BTreeMap<Did, Member>) -> Result<(), String> 
     }
 }
 
+/// Whether the proof is of one more that joins: as many members as are wanted then are skipped by nobody. Who has joined
+/// and is not in the lists of all before it yet is skipped: in a ring of few the next comes too soon then.
+pub(in crate::sim) fn lets_another_join(up: &BTreeMap<Did, Member>) -> bool {
+    let members: Vec<&Member> = up.values().filter(|it| !it.successors.is_empty()).collect();
+    principals(&members) >= SUCCESSORS_KEPT.min(members.len())
+}
+
 /// Members that no member's list, itself before it, skips.
 fn principals(members: &[&Member]) -> usize {
     let pairs = members.iter().flat_map(|member| {
@@ -171,6 +178,31 @@ mod tests {
         assert!(!is_ideal(&lists).is_empty());
         lists.get_mut(&did(10)).unwrap().successors = vec![did(20), did(10)];
         assert!(!lists[&did(10)].is_ordered());
+    }
+
+    #[test]
+    fn in_a_ring_of_few_one_joins_after_the_other() {
+        let two = ring(&[(10, &[20], Some(20)), (20, &[10], Some(10))]);
+        assert!(lets_another_join(&two));
+        // The third is in nobody's list yet, and both skip it.
+        let mut three = two;
+        three.extend(ring(&[(15, &[20, 10], None)]));
+        assert_eq!(of_ring(&three), Ok(()));
+        assert!(!lets_another_join(&three));
+        let mut four = three.clone();
+        four.extend(ring(&[(17, &[20, 10], None)]));
+        assert!(
+            of_ring(&four)
+                .unwrap_err()
+                .starts_with("sufficient principals")
+        );
+        // Its predecessor knows it; the other's list ends before it.
+        three.extend(ring(&[(10, &[15, 20], Some(20))]));
+        three.extend(ring(&[(20, &[10, 15], Some(15))]));
+        assert!(lets_another_join(&three));
+        let mut many = ideal();
+        many.extend(ring(&[(25, &[30, 40, 50], None)]));
+        assert!(lets_another_join(&many));
     }
 
     #[test]
