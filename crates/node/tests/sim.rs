@@ -224,6 +224,15 @@ fn contained(act: Act) -> (&'static [&'static str], SimConfig) {
             &["statement/from_the_future", "delegation/from_the_future"],
             mail,
         ),
+        // It is refused by members, each as it likes; what they did not take is counted.
+        Act::Hosts => (
+            &[],
+            SimConfig {
+                mails_per_minute: 0,
+                groups: 1,
+                ..mail
+            },
+        ),
     }
 }
 
@@ -242,6 +251,7 @@ fn sim_each_hostile_act_is_contained_refused_with_its_code_and_heals() {
             let acted = match act {
                 Act::Drops => mail.dropped,
                 Act::OldMail | Act::BackDates => mail.brought,
+                Act::Hosts => counts.groups.lies.min(counts.groups.not_taken),
                 _ => counts.hostile_acts,
             };
             acted > 0 && (codes.is_empty() || came(&report, codes) > 0)
@@ -321,6 +331,10 @@ fn caught(broken: Broken) -> (&'static str, SimConfig) {
         groups: 1,
         ..ring(6, 1, 1)
     };
+    let liars = SimConfig {
+        hostile: [Act::Hosts].into_iter().collect(),
+        ..groups.clone()
+    };
     let references = SimConfig {
         faults: [Fault::Churn, Fault::Crash].into_iter().collect(),
         messages_per_minute: 1,
@@ -334,6 +348,7 @@ fn caught(broken: Broken) -> (&'static str, SimConfig) {
         Broken::EarlyRemoval => ("mail is let go of when taken", mail),
         Broken::EarlyTake => ("at most once", mail),
         Broken::DeafKeeper => ("every member has every post", groups),
+        Broken::AnyPost => ("a post is its author's", liars),
         Broken::ForgottenRemoval => ("who was removed reads nothing later", groups),
         Broken::ForgetfulDisk
         | Broken::EarlyRelease

@@ -9,7 +9,7 @@
 )]
 #![cfg(feature = "sim")]
 
-use overlane_node::sim::{Faults, Report, Sim, SimConfig};
+use overlane_node::sim::{Act, Faults, Report, Sim, SimConfig};
 
 fn run(config: SimConfig) -> Report {
     Sim::new(config).unwrap().run(|_| ())
@@ -115,6 +115,29 @@ fn sim_groups_every_member_has_every_post_and_who_was_removed_reads_nothing_late
             groups.posts,
             groups.came,
             groups.caught_up,
+        ]
+    });
+}
+
+/// One host of each group lies in every way that it can, the other is honest.
+#[test]
+fn sim_groups_whose_host_lies_have_every_post_of_their_members_and_no_other() {
+    let config = SimConfig {
+        messages_per_minute: 1,
+        mails_per_minute: 0,
+        groups: 2,
+        hostile: [Act::Hosts].into_iter().collect(),
+        ..ring(7, 2, 1)
+    };
+    until_all_came(&config, |report| {
+        let groups = &report.counts.groups;
+        [
+            groups.joined,
+            groups.removed,
+            groups.posts,
+            groups.came,
+            groups.lies,
+            groups.not_taken,
         ]
     });
 }

@@ -268,6 +268,7 @@ Example: overlane sim --nodes 16 --minutes 10 --seed 7
          overlane sim --nodes 64 --minutes 10 --seed 7 --faults churn,loss,partition --json
          overlane sim --seed 7 --hostile lies,offers    one node in eight is hostile
          overlane sim --seed 7 --mails 10               much mail to those who are away
+         overlane sim --seed 7 --groups 4 --hostile hosts  hosts of groups that lie
          overlane sim --seed 7 --references 20          much done with references
          overlane sim --seed 1 --seeds 400              seeds 1 to 400, a line each
          overlane sim --seed 7 --trace 2>trace.txt      everything that happens, a line each
@@ -296,7 +297,7 @@ pub(super) struct Sim {
     #[arg(long, value_name = "FAULTS", default_value = "all")]
     pub(super) faults: overlane_node::sim::Faults,
     /// What hostile nodes do, one node in eight: all, none, or some of lies, reports, offers, loops,
-    /// mute, delegations, garbage, drops, old-mail and back-dates, with commas between
+    /// mute, delegations, garbage, drops, old-mail, back-dates and hosts, with commas between
     #[arg(long, value_name = "ACTS", default_value = "none")]
     pub(super) hostile: overlane_node::sim::Acts,
     /// Messages that each node sends in a simulated minute, on average

@@ -226,6 +226,8 @@ fn groups_json(groups: &GroupCounts) -> Value {
         "posts": groups.posts,
         "came": groups.came,
         "caught_up": groups.caught_up,
+        "lies": groups.lies,
+        "not_taken": groups.not_taken,
         "posts_refused": groups.posts_refused,
         "refused": groups.refused,
     })
@@ -278,13 +280,15 @@ fn groups_line(groups: &GroupCounts) -> String {
         posts,
         came,
         caught_up,
+        lies,
+        not_taken,
         posts_refused,
         refused,
     } = groups;
     format!(
         "\n  {groups} groups: {joined} joined, {removed} removed, {posts} posts, {came} came to \
          others, {caught_up} of them after a restart, refused {posts_refused:?}, requests refused \
-         {refused:?}"
+         {refused:?}; {lies} lies of hosts, {not_taken} envelopes not taken"
     )
 }
 

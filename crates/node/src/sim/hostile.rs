@@ -88,6 +88,7 @@ impl World<'_> {
             Act::Lies | Act::Loops | Act::Drops => {}
             Act::OldMail => self.bring_old_mail(node),
             Act::BackDates => self.back_date(node),
+            Act::Hosts => self.lie_as_host(node),
             Act::Reports => self.report_what_was_not_sent(node),
             Act::Offers => self.flood_with_offers(node),
             Act::Mute => self.mute(node),
@@ -467,7 +468,7 @@ impl World<'_> {
     }
 
     /// Somebody who has no node.
-    fn stranger(&mut self, now_ms: u64) -> Option<Signer> {
+    pub(super) fn stranger(&mut self, now_ms: u64) -> Option<Signer> {
         let account = Account::ed25519(seed_of(&mut self.chance)).ok()?;
         let delegatee = Delegatee::from_seed(seed_of(&mut self.chance));
         super::node::delegated(&account, delegatee, NETWORK, now_ms)

@@ -115,6 +115,9 @@ named! {
         OldMail = "old-mail",
         /// It says that it holds mail since before it was written, or from a time that is not yet.
         BackDates = "back-dates",
+        /// As the host of a group it numbers as it likes, keeps posts back, answers without end, makes up posts, brings old
+        /// ones and says what nobody asked for.
+        Hosts = "hosts",
     }
 }
 
@@ -169,6 +172,8 @@ named! {
         DeafKeeper = "deaf-keeper",
         /// Who is to be removed from a group stays on its roster.
         ForgottenRemoval = "forgotten-removal",
+        /// Whatever a host hands on is taken for a post, whoever wrote it.
+        AnyPost = "any-post",
         /// A crash takes back what the disk under a store of references had flushed.
         ForgetfulReferences = "forgetful-references",
         /// A nearer successor is taken before it was asked.

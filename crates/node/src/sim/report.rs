@@ -130,6 +130,10 @@ pub struct GroupCounts {
     pub came: u64,
     /// Of them, those that were written before the node that they came to was started.
     pub caught_up: u64,
+    /// What hostile hosts said that was not so, or kept to themselves.
+    pub lies: u64,
+    /// Envelopes that members and hosts did not take.
+    pub not_taken: u64,
     /// Posts that a host refused, by code.
     pub posts_refused: BTreeMap<String, u64>,
     /// Requests of applications that were refused, by code.

@@ -18,8 +18,9 @@ use super::apps::Applications;
 use super::check::{Checks, GroupWatch, Seen, Signed, of_node, of_session};
 use super::config::SimConfig;
 use super::courier::Carried;
-use super::groups::SimGroup;
+use super::groups::{GroupRoom, SimGroup};
 use super::holders::Seized;
+use super::hosts::Liar;
 use super::link::SimLink;
 use super::load::SentAgain;
 use super::names::{Broken, Topology};
@@ -156,6 +157,8 @@ pub(super) struct World<'t> {
     pub(super) lies: BTreeMap<TransactionDigest, Option<Transaction>>,
     /// What hostile nodes have seen of mail.
     pub(super) seized: BTreeMap<usize, Seized>,
+    /// What hostile hosts of groups are up to.
+    pub(super) liars: BTreeMap<usize, Liar>,
     /// Mail, by its digest.
     pub(super) mails: BTreeMap<TransactionDigest, Signed>,
     pub(super) groups: Vec<SimGroup>,
@@ -207,6 +210,7 @@ impl<'t> World<'t> {
             ),
             hostile: BTreeSet::new(),
             seized: BTreeMap::new(),
+            liars: BTreeMap::new(),
             lies: BTreeMap::new(),
             mails: BTreeMap::new(),
             groups: Vec::new(),
@@ -397,6 +401,9 @@ impl<'t> World<'t> {
                 .map(|class: usize| running.waiting.get(class).map_or(0, |it| it.len()));
             let (jobs, links) = (running.jobs.len(), running.links.len());
             if let Err(words) = of_node(&running.peer, jobs, waiting, links) {
+                found.push(format!("node {}: {words}", node.number));
+            }
+            if let Some(Err(words)) = running.groups.as_ref().map(GroupRoom::check_bounds) {
                 found.push(format!("node {}: {words}", node.number));
             }
             if running.peer.engine().forks().next().is_some() {

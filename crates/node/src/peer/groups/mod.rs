@@ -63,6 +63,8 @@ pub use overlane_relay::log::group::GROUPS_MAX;
 pub use ticket::{BadGroupTicket, GROUP_TICKET_URL_MAX_BYTES, GroupTicket};
 pub use view::{GroupCounters, GroupNumbers};
 pub use wire::{FRAMES_PER_MESSAGE, GROUPS_NAMESPACE};
+#[cfg(feature = "sim")]
+pub(crate) use wire::{FrameBytes, Said};
 
 use book::Group;
 use leaving::Leaving;

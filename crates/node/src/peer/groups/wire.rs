@@ -28,7 +28,7 @@ const _: () = assert!(
 
 /// One message about groups.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Said<'a> {
+pub(crate) enum Said<'a> {
     /// `[0, frames]`: frames of logs, in this order.
     Frames(Vec<FrameBytes<'a>>),
     /// `[1, log, revision, follows]`: I have this revision of the roster; zero for none. Tell me of
@@ -83,16 +83,16 @@ pub(super) enum Said<'a> {
 
 /// The bytes of one frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct FrameBytes<'a>(pub(super) &'a [u8]);
+pub(crate) struct FrameBytes<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Said<'a> {
     /// What the body of a message in [`GROUPS_NAMESPACE`] says.
-    pub(super) fn read(body: &'a [u8]) -> Result<Self, CborError> {
+    pub(crate) fn read(body: &'a [u8]) -> Result<Self, CborError> {
         from_slice(body)
     }
 
     /// The data of the transaction that says it.
-    pub(super) fn to_data(&self) -> Result<Data, CborError> {
+    pub(crate) fn to_data(&self) -> Result<Data, CborError> {
         let body = to_vec(self);
         let namespace = Namespace::new(GROUPS_NAMESPACE).unwrap_or_default();
         Data::parse(to_vec(&Message::Application {

@@ -7,7 +7,10 @@ use overlane_core::lane::bounds::{
 };
 use overlane_core::replay::{SLOT_FLOOR, SLOT_POOL};
 
+use overlane_recon::bounds::ROUNDS_MAX;
+
 use crate::link::config::{HANDSHAKES_DEFAULT_MAX, PEERS_DEFAULT_MAX};
+use crate::peer::groups::{ASKS_WAITING_MAX, GroupNumbers, LINES_MAX, SYNCS_MAX};
 use crate::peer::{DISPATCH_QUEUE_MAX, PENDING_SENDS_MAX, Peer};
 use crate::runtime::VERIFY_OUTSTANDING_MAX;
 
@@ -53,6 +56,33 @@ pub(in crate::sim) fn of_node(
     within("frames with workers", jobs, VERIFY_OUTSTANDING_MAX)?;
     let links_max = PEERS_DEFAULT_MAX + 2 * HANDSHAKES_DEFAULT_MAX;
     within("links", links, links_max)
+}
+
+/// The first of a keeper of groups' tables that is over its bound.
+pub(in crate::sim) fn of_groups(numbers: &GroupNumbers) -> Result<(), String> {
+    let tables = [
+        ("lines of groups", numbers.lines, LINES_MAX),
+        (
+            "requests about groups",
+            numbers.asks_waiting,
+            ASKS_WAITING_MAX,
+        ),
+        ("reconciliations", numbers.syncing, SYNCS_MAX),
+    ];
+    match tables.into_iter().find(|(_, level, bound)| level > bound) {
+        Some((name, level, bound)) => Err(format!("{name}: {level} of {bound}")),
+        None => Ok(()),
+    }
+}
+
+/// Whether so many questions may be one reconciliation, however its host answers.
+pub(in crate::sim) fn of_rounds(rounds: u32) -> Result<(), String> {
+    match rounds <= ROUNDS_MAX {
+        true => Ok(()),
+        false => Err(format!(
+            "rounds of a reconciliation: {rounds} of {ROUNDS_MAX}"
+        )),
+    }
 }
 
 /// The first of a session's tables that is over its bound.

@@ -1,6 +1,8 @@
-//! Laws **every member has every post** and **who was removed reads nothing later**: what was posted to a
-//! group, each of its members has once everything healed, once, in the order of the host whose numbers it has; and
-//! what was posted by one that knew that a member was removed, that member never reads.
+//! Laws **every member has every post**, **who was removed reads nothing later** and **a post is its author's**: what was
+//! posted to a group, each of its members has once everything healed, once, in the order of the host whose numbers it has;
+//! what was posted by one that knew that a member was removed, that member never reads; and what is read as somebody's that
+//! one's application wrote so. A host that lies may hand on posts of epochs that are over by accounts that were in no group:
+//! they are read by nobody.
 //!
 //! Seen are what applications posted, and what they read.
 
@@ -14,6 +16,9 @@ const EVERY: &str = "every member has every post";
 /// One that was removed reads what was posted to the others.
 const REMOVED: &str = "who was removed reads nothing later";
 
+/// One reads what its author did not write, or has what nobody in the group wrote.
+const AUTHORS: &str = "a post is its author's";
+
 /// A law that did not hold, and what was seen.
 type Broke = (&'static str, String);
 
@@ -22,6 +27,9 @@ type Broke = (&'static str, String);
 pub(in crate::sim) struct Read {
     pub(in crate::sim) seq: u64,
     pub(in crate::sim) id: EnvelopeId,
+    pub(in crate::sim) author: Did,
+    /// Zero if it does not read as a post.
+    pub(in crate::sim) epoch: u64,
     /// None if it cannot be read.
     pub(in crate::sim) body: Option<Vec<u8>>,
 }
@@ -43,6 +51,12 @@ struct Group {
     later: BTreeSet<Vec<u8>>,
     removed: Option<Did>,
     readers: BTreeMap<Did, Reader>,
+    /// What applications wrote, each once, durable or not.
+    written: BTreeMap<Vec<u8>, Did>,
+    /// What each node told its application to have, and did not tell it later to be refused.
+    kept: BTreeSet<(Did, EnvelopeId)>,
+    /// Its host lies, and may have handed on what it does not have itself.
+    liar: bool,
 }
 
 /// All groups, in the order they were made.
@@ -66,9 +80,84 @@ impl GroupWatch {
         group.later.insert(body.to_vec());
     }
 
+    /// The host of this group lies while faults come.
+    pub(in crate::sim) fn is_hosted_by_a_liar(&mut self, group: usize) {
+        self.groups.entry(group).or_default().liar = true;
+    }
+
+    /// An application posts this.
+    pub(in crate::sim) fn posts(&mut self, group: usize, by: Did, bodies: &[Vec<u8>]) {
+        let group = self.groups.entry(group).or_default();
+        group
+            .written
+            .extend(bodies.iter().map(|it| (it.clone(), by)));
+    }
+
     /// An application was told that the host refused a post.
-    pub(in crate::sim) fn refused(&mut self, group: usize, id: EnvelopeId) {
-        self.groups.entry(group).or_default().posted.remove(&id);
+    pub(in crate::sim) fn refused(&mut self, group: usize, by: Did, id: EnvelopeId) {
+        let group = self.groups.entry(group).or_default();
+        group.posted.remove(&id);
+        group.kept.remove(&(by, id));
+    }
+
+    /// An application was told that a post is there which was not before.
+    ///
+    /// # Errors
+    /// It was told before.
+    pub(in crate::sim) fn kept(
+        &mut self,
+        group: usize,
+        by: Did,
+        id: EnvelopeId,
+    ) -> Result<(), Broke> {
+        let number = group;
+        match self.groups.entry(group).or_default().kept.insert((by, id)) {
+            true => Ok(()),
+            false => Err((
+                EVERY,
+                format!("{by} is told of post {id} of group {number} again"),
+            )),
+        }
+    }
+
+    /// What one read last is what those wrote whom it names.
+    ///
+    /// # Errors
+    /// A post of another's, one that its author did not sign, or one of nobody in the group in an epoch that is not over.
+    pub(in crate::sim) fn are_signed(
+        &self,
+        number: usize,
+        by: Did,
+        members: &BTreeSet<Did>,
+    ) -> Result<(), Broke> {
+        let Some((group, reader)) = self.groups.get(&number).and_then(|it| {
+            let reader = it.readers.get(&by)?;
+            Some((it, reader))
+        }) else {
+            return Ok(());
+        };
+        // The first, and the one that a removal begins.
+        let newest = 1 + u64::from(group.removed.is_some());
+        let read = reader.posts.iter().filter(|it| it.body.is_some());
+        let has_key: BTreeSet<u64> = read.map(|it| it.epoch).collect();
+        for post in &reader.posts {
+            let Read { id, author, .. } = post;
+            let wrong = match &post.body {
+                Some(body) if group.written.get(body) != Some(author) => "did not write",
+                None if !members.contains(author) && post.epoch >= newest => {
+                    "is not in it to write"
+                }
+                None if members.contains(author)
+                    && (post.epoch == 0 || has_key.contains(&post.epoch)) =>
+                {
+                    "did not sign"
+                }
+                _ => continue,
+            };
+            let words = format!("{by} has post {id} of group {number}, which {author} {wrong}");
+            return Err((AUTHORS, words));
+        }
+        Ok(())
     }
 
     /// A member is taken away: what it wrote and the others have not may be lost.
@@ -137,8 +226,11 @@ impl GroupWatch {
                 return Some(format!("{member} {lack} post {id} of group {number}"));
             }
             let host = reader.follows.and_then(|host| group.readers.get(&host));
+            // What a lying host handed on it may not have.
+            let counts = |it: &&Read| !group.liar || group.posted.contains_key(&it.id);
             let numbered = |it: &Reader| -> Vec<(u64, EnvelopeId)> {
-                it.posts.iter().map(|post| (post.seq, post.id)).collect()
+                let posts = it.posts.iter().filter(counts);
+                posts.map(|post| (post.seq, post.id)).collect()
             };
             if host.is_some_and(|host| numbered(host) != numbered(reader)) {
                 let words = format!("{member} has group {number} in another order than its host");

@@ -23,7 +23,7 @@ use overlane_core::{Class, Did, StreamKey, TransactionDigest};
 
 use crate::peer::Refusal;
 
-pub(super) use bounds::{of_node, of_session};
+pub(super) use bounds::{of_groups, of_node, of_rounds, of_session};
 pub(super) use groups::{GroupWatch, Read};
 pub(super) use mail::{Kept, Looked, Mails, Start, Stored};
 pub(super) use refs::{Shared, SharedWatch};
