@@ -31,7 +31,8 @@ pub use files::{FILES_BUDGET_BYTES, FilesStore};
 pub use folder::{StoreKind, kind_of};
 pub use journal::{JOURNAL_BUDGET_BYTES, JournalConfig, JournalStore, Pace};
 pub use logs::{
-    DIRECTORIES_CACHED, LEAF_RECORDS, LOGS_CACHE_BYTES, LOGS_WARMED_BYTES, LogIndex, LogsStore,
+    DIRECTORIES_CACHED, FINGERPRINTS_KEPT, LEAF_RECORDS, LOGS_CACHE_BYTES, LOGS_WARMED_BYTES,
+    LogIndex, LogsStore, NAME_LEAF_RECORDS,
 };
 pub use refs::{REFS_CACHE_BYTES, RefsStore};
 

@@ -35,6 +35,10 @@ pub enum Mutant {
     TrustCache,
     /// The kind is said before the database that is made is durable.
     KindFirst,
+    /// The form is said before what makes it of the older one is durable.
+    FormFirst,
+    /// A log's index changes in a transaction of its own.
+    IndexApart,
 }
 
 #[cfg(any(test, feature = "testkit"))]
@@ -49,7 +53,7 @@ mod active {
 
     impl Mutant {
         /// All of them.
-        pub const ALL: [Self; 15] = [
+        pub const ALL: [Self; 17] = [
             Self::NoFolderFlush,
             Self::NoValueFlush,
             Self::MarkerFirst,
@@ -65,6 +69,8 @@ mod active {
             Self::NoDatabaseFlush,
             Self::TrustCache,
             Self::KindFirst,
+            Self::FormFirst,
+            Self::IndexApart,
         ];
 
         /// Runs `with` this thread's stores broken so.

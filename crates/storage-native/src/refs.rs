@@ -23,6 +23,7 @@ const FORM: Form = Form {
     rows: 1,
     cache_bytes: REFS_CACHE_BYTES,
     make,
+    older: None,
 };
 
 /// How much of the file is kept in memory: its rows are read once, at open.

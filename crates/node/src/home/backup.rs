@@ -121,6 +121,10 @@ impl<S: LogStore> LogStore for Kept<S> {
         self.store.index(log)
     }
 
+    fn shared_index(&mut self, log: &LogId) -> Result<S::Index<'_>, S::Error> {
+        self.store.shared_index(log)
+    }
+
     fn seq_of(&mut self, log: &LogId, id: &EnvelopeId) -> Result<Option<u64>, S::Error> {
         self.store.seq_of(log, id)
     }

@@ -16,8 +16,9 @@ use super::serve::limits;
 use super::store::LogStore;
 use super::told::{Event, Failure, LogsError, Owed, Peer, Place, Planned};
 use overlane_core::{Coded, Did};
+use overlane_recon::bounds::TOP;
 use overlane_recon::{
-    Bound, End, Initiator, Item, ItemSet, Patience, Refused, Report, Request, Storage,
+    Bound, End, Initiator, Item, ItemSet, Patience, Record, Refused, Report, Request, Storage,
 };
 use std::collections::BTreeSet;
 
@@ -468,10 +469,11 @@ impl<S: LogStore, R: Rules> Logs<S, R> {
         };
         let ready: Vec<_> = self.exchanges.iter().filter_map(ready).collect();
         for ((log, with), space) in ready {
-            let mut set = match space {
-                Space::Shared => shared_set(&mut self.store, &log)?,
-                Space::Numbered => numbered_set(&mut self.store, &log)?,
+            let index = match space {
+                Space::Shared => self.store.shared_index(&log),
+                Space::Numbered => self.store.index(&log),
             };
+            let mut set = set_of(index.map_err(LogsError::Store)?)?;
             let initiator = Initiator::open(&mut set, limits(), Patience::default(), now_ms);
             if let Some(exchange) = self.exchanges.get_mut(&(log, with)) {
                 exchange.opened = Some((initiator, set));
@@ -661,35 +663,18 @@ impl Exchange {
     }
 }
 
-/// The log's items in the space every holder shares.
-pub(super) fn shared_set<S: LogStore>(store: &mut S, log: &LogId) -> Closing<ItemSet, S> {
-    let items = numbered_items(store, log)?;
-    let shared = |item: Item| Item {
-        seq: shared_place(&item.id),
-        ..item
+/// What an index holds, in memory: it changes as the exchange goes on.
+fn set_of<I: Storage>(mut index: I) -> std::result::Result<ItemSet, LogsError<I::Error>> {
+    let count = index.position(TOP).map_err(LogsError::Store)?;
+    let mut set = ItemSet::new();
+    let mut add = |records: &[Record]| {
+        for record in records {
+            // No index has an item at the top.
+            let _ = set.insert(Item::from_record(record));
+        }
     };
-    let mut items: Vec<_> = items.into_iter().map(shared).collect();
-    // Ascending, each goes to the end of the set.
-    items.sort_unstable();
-    Ok(items.into_iter().collect())
-}
-
-fn numbered_set<S: LogStore>(store: &mut S, log: &LogId) -> Closing<ItemSet, S> {
-    Ok(numbered_items(store, log)?.into_iter().collect())
-}
-
-fn numbered_items<S: LogStore>(store: &mut S, log: &LogId) -> Closing<Vec<Item>, S> {
-    let mut index = store.index(log).map_err(LogsError::Store)?;
-    let count = index
-        .position(overlane_recon::bounds::TOP)
-        .map_err(LogsError::Store)?;
-    let mut items = Vec::with_capacity(count);
-    index
-        .visit(0..count, &mut |records| {
-            items.extend(records.iter().map(Item::from_record));
-        })
-        .map_err(LogsError::Store)?;
-    Ok(items)
+    index.visit(0..count, &mut add).map_err(LogsError::Store)?;
+    Ok(set)
 }
 
 fn outbox_key(log: &LogId, id: Option<&EnvelopeId>) -> Vec<u8> {

@@ -43,7 +43,7 @@ pub(crate) fn mail_id(digest: TransactionDigest) -> EnvelopeId {
 
 /// The place of an envelope in the space that every holder shares: its first eight bytes, one bit
 /// short, as no item stands at the top.
-pub(crate) fn shared_place(id: &EnvelopeId) -> u64 {
+pub fn shared_place(id: &EnvelopeId) -> u64 {
     u64::from_be_bytes(*id.0.first_chunk().unwrap_or(&[0; 8])) >> 1
 }
 

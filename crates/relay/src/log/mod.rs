@@ -42,8 +42,8 @@ mod told;
 
 pub use book::Numbering;
 pub use frame::{Frame, Named, Refused, Space, Turn};
-pub use id::{EnvelopeId, LogId, address};
-pub(crate) use id::{mail_id, shared_place};
+pub(crate) use id::mail_id;
+pub use id::{EnvelopeId, LogId, address, shared_place};
 pub use logs::Logs;
 #[cfg(not(feature = "mutants"))]
 pub(crate) use mutant::Mutant;

@@ -32,4 +32,6 @@ pub enum Mutant {
     HandOnWhatWasNotAsked,
     /// What waits is read from the store whenever it is counted.
     CountTheStored,
+    /// Every name of a log is read for each question in the space that its holders share.
+    LoadTheShared,
 }

@@ -2,10 +2,10 @@
 //!
 //! Law (bounded work per byte): a question is answered against the peer's allowance of bytes hashed
 //! and bytes pushed, and only when everything the last one brought was taken. An envelope is read
-//! when its frame leaves, so what waits for a slow peer is names.
+//! when its frame leaves, so what waits for a slow peer is names. Both spaces are answered out of the
+//! store's index: what is read are the records of the ranges that are open.
 
-use super::bounds::{EXCHANGES_MAX, NAMED_WORK_BYTES, PUSH_IDS, RECON_MAX_BYTES};
-use super::exchange::shared_set;
+use super::bounds::{NAMED_WORK_BYTES, PUSH_IDS, RECON_MAX_BYTES};
 use super::frame::{Frame, NAMED_BYTES, Named, Refused, Space, Turn};
 use super::id::LogId;
 use super::logs::{Closing, Logs, Result};
@@ -15,6 +15,7 @@ use super::rules::{Access, Rules};
 use super::store::LogStore;
 use super::told::{Failure, LogsError, Owed, Place};
 use overlane_core::Did;
+use overlane_recon::bounds::TOP;
 use overlane_recon::{Limits, Response, StepError, Storage, respond};
 
 /// The limits of what this side says.
@@ -132,35 +133,24 @@ impl<S: LogStore, R: Rules> Logs<S, R> {
         space: Space,
         payload: &[u8],
     ) -> Result<Response, S> {
-        let limits = limits();
-        let (response, work) = match space {
-            Space::Numbered => {
-                let mut index = self.store.index(&log).map_err(LogsError::Store)?;
-                let before = index.work_bytes();
-                let response = respond(&mut index, payload, &limits);
-                let work = index.work_bytes().saturating_sub(before);
-                let response = response.map_err(|error| match error {
-                    StepError::Refused(refusal) => Failure::Refused(of_payload(&refusal)),
-                    StepError::Storage(error) => Failure::Failed(LogsError::Store(error)),
-                });
-                (response, work)
-            }
-            Space::Shared => {
-                if self.exchanges.len() >= EXCHANGES_MAX {
-                    return Err(Refusal::ExchangesFull.into());
-                }
-                let mut set = shared_set(&mut self.store, &log)?;
-                let before = set.work_bytes();
-                let response = respond(&mut set, payload, &limits);
-                let loaded = set.len() as u64 * overlane_recon::RECORD_BYTES as u64;
-                let work = (set.work_bytes() - before).saturating_add(loaded);
-                let response = response.map_err(|error| match error {
-                    StepError::Refused(refusal) => Failure::Refused(of_payload(&refusal)),
-                    StepError::Storage(never) => match never {},
-                });
-                (response, work)
-            }
+        let loads = space == Space::Shared && self.is_broken(Mutant::LoadTheShared);
+        let index = match space {
+            Space::Numbered => self.store.index(&log),
+            Space::Shared => self.store.shared_index(&log),
         };
+        let mut index = index.map_err(LogsError::Store)?;
+        let before = index.work_bytes();
+        if loads {
+            let all = 0..index.position(TOP).map_err(LogsError::Store)?;
+            index.visit(all, &mut |_| {}).map_err(LogsError::Store)?;
+        }
+        let response = respond(&mut index, payload, &limits());
+        let work = index.work_bytes().saturating_sub(before);
+        drop(index);
+        let response = response.map_err(|error| match error {
+            StepError::Refused(refusal) => Failure::Refused(of_payload(&refusal)),
+            StepError::Storage(error) => Failure::Failed(LogsError::Store(error)),
+        });
         let budget = &mut self.peer(&peer)?.budget;
         budget.charge(work.saturating_add(payload.len() as u64), 0);
         response

@@ -66,16 +66,23 @@ pub trait LogStore {
     /// Why it failed.
     type Error: std::error::Error + 'static;
 
-    /// The index of a log, in the order of its numbers.
+    /// The index of a log in one order.
     type Index<'s>: Storage<Error = Self::Error>
     where
         Self: 's;
 
-    /// The index of a log as it is committed; an empty one of a log that has nothing.
+    /// The index of a log as it is committed, in the order of its numbers; an empty one of a log that has nothing.
     ///
     /// # Errors
     /// It cannot be read.
     fn index(&mut self, log: &LogId) -> Result<Self::Index<'_>, Self::Error>;
+
+    /// The same in the order of the names, each at its [`shared_place`](super::shared_place): the space that all holders
+    /// of a log share, whatever its numbers at each.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    fn shared_index(&mut self, log: &LogId) -> Result<Self::Index<'_>, Self::Error>;
 
     /// The number of an envelope.
     ///

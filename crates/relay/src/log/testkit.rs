@@ -1,7 +1,7 @@
 //! A store in memory that a test can make fail, and take a copy of as after a crash. For tests and
 //! measurements: it forgets everything with its process.
 
-use super::id::{EnvelopeId, LogId};
+use super::id::{EnvelopeId, LogId, shared_place};
 use super::store::{Change, Entry, LogStore, Row};
 use overlane_recon::{Fingerprint, Item, ItemSet, Record, Storage};
 use std::collections::BTreeMap;
@@ -36,6 +36,7 @@ struct MemoryLog {
     entries: BTreeMap<u64, (Entry, Vec<u8>)>,
     ids: BTreeMap<EnvelopeId, u64>,
     set: ItemSet,
+    shared: ItemSet,
 }
 
 /// The index of one log.
@@ -49,6 +50,13 @@ impl MemoryLogs {
         self.failed = false;
         self.fail_at = None;
         self
+    }
+
+    /// Bytes of index records that were read or hashed so far, of the log in both orders.
+    #[must_use]
+    pub fn index_bytes(&self, log: &LogId) -> u64 {
+        let bytes = |log: &MemoryLog| log.set.work_bytes() + log.shared.work_bytes();
+        self.log(log).map_or(0, bytes)
     }
 
     fn log(&self, log: &LogId) -> Option<&MemoryLog> {
@@ -72,14 +80,17 @@ impl MemoryLogs {
                 assert!(held.is_none(), "number {seq} is taken");
                 let held = log.ids.insert(id, seq);
                 assert!(held.is_none(), "envelope {id} has a number");
-                let new = log.set.insert(Item { seq, id });
-                assert_eq!(new, Ok(true));
+                for (set, seq) in [(&mut log.set, seq), (&mut log.shared, shared_place(&id))] {
+                    assert_eq!(set.insert(Item { seq, id }), Ok(true));
+                }
             }
             Change::Remove { log, seq, id } => {
                 if let Some(log) = self.logs.get_mut(&log) {
                     log.entries.remove(&seq);
                     log.ids.remove(&id);
                     log.set.remove(&Item { seq, id });
+                    let seq = shared_place(&id);
+                    log.shared.remove(&Item { seq, id });
                 }
             }
             Change::Row { key, value } => {
@@ -100,6 +111,13 @@ impl LogStore for MemoryLogs {
         self.reads += 1;
         self.check()?;
         Ok(MemoryIndex(&mut self.logs.entry(*log).or_default().set))
+    }
+
+    fn shared_index(&mut self, log: &LogId) -> Result<MemoryIndex<'_>, MadeToFail> {
+        self.reads += 1;
+        self.check()?;
+        let log = self.logs.entry(*log).or_default();
+        Ok(MemoryIndex(&mut log.shared))
     }
 
     fn seq_of(&mut self, log: &LogId, id: &EnvelopeId) -> Result<Option<u64>, MadeToFail> {

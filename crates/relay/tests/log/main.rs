@@ -13,5 +13,6 @@ mod frames;
 mod groups;
 mod hostile;
 mod mutants;
+mod shared;
 mod support;
 mod sync;

@@ -62,13 +62,28 @@ pub(crate) struct Form {
     /// How much of it is kept in memory.
     pub(crate) cache_bytes: usize,
     /// Makes its tables.
-    pub(crate) make: fn(&WriteTransaction) -> Result<(), redb::Error>,
+    pub(crate) make: Change,
+    /// The form of rows that is taken as well, and what makes this one of it. It may have been done before.
+    pub(crate) older: Option<(u32, Change)>,
 }
+
+/// What is done in one transaction.
+pub(crate) type Change = fn(&WriteTransaction) -> Result<(), redb::Error>;
 
 impl Form {
     fn settings(&self) -> String {
-        format!("rows {}\n", self.rows)
+        settings(self.rows)
     }
+
+    /// What makes this form of the one that a folder's settings say, if they say the older one.
+    fn older_of(&self, said: &str) -> Option<Change> {
+        let (rows, change) = self.older?;
+        (said == settings(rows)).then_some(change)
+    }
+}
+
+fn settings(rows: u32) -> String {
+    format!("rows {rows}\n")
 }
 
 /// A database that this process holds. Dropping it closes the file in order and gives up its lock.
@@ -92,8 +107,10 @@ impl Database {
             entries.any(|entry| entry.name == name && is_file(entry.kind))
         };
         let temp = format!("{DATABASE_FILE}{TEMP_SUFFIX}");
+        let older = folder.settings.as_deref();
+        let older = older.and_then(|it| form.older_of(it));
         match folder.settings.clone() {
-            Some(settings) if settings != form.settings() => {
+            Some(settings) if settings != form.settings() && older.is_none() => {
                 return Err(of_another_form(path, &settings, form));
             }
             Some(_) if has(DATABASE_FILE) => {}
@@ -110,6 +127,14 @@ impl Database {
         // What an earlier process renamed and did not live to flush.
         folder.flush()?;
         let (redb, file) = open_file(&folder, DATABASE_FILE, form)?;
+        if let Some(upgrade) = older {
+            if broken!(FormFirst) {
+                folder.mark_kind(form.kind, &form.settings())?;
+            }
+            // Until the form is said, the older program may open it again, and this is done again.
+            transact(&redb, upgrade).map_err(|error| named(&error, &file, path))?;
+            folder.mark_kind(form.kind, &form.settings())?;
+        }
         Ok(Self {
             redb,
             file,

@@ -4,8 +4,8 @@
 //! Law (durable first): `commit` returns when all changes of a step are durable, and a step that it
 //! did not return from is whole or absent after the next open.
 //!
-//! Law (one index): the leaves hold exactly the numbers and names of the envelopes, in order. They
-//! change in the transaction that changes the envelopes.
+//! Law (one index): the leaves hold exactly the numbers and names of the envelopes, once in the order of the numbers and
+//! once in that of the names. They change in the transaction that changes the envelopes.
 //!
 //! Law (small memory): beside the database's own cache, which is bounded, memory holds a line for each leaf of the logs
 //! used last, and fingerprints up to a bound; never an envelope, never the index itself.
@@ -16,12 +16,19 @@
 //! | `names` | log, name | number |
 //! | `leaves` | log, lowest number of the leaf | up to [`LEAF_RECORDS`] records of 40 bytes |
 //! | `directory` | log, lowest number of the leaf | how many records it has |
+//! | `name-leaves` | log, lowest name of the leaf | up to [`NAME_LEAF_RECORDS`] records of 40 bytes, each at its shared place |
+//! | `name-directory` | log, lowest name of the leaf | how many records it has |
 //! | `rows` | any | any |
 //!
-//! A leaf's key is a lower bound of its numbers; the first leaf's is zero.
+//! A leaf's key is a lower bound of its numbers, or names; the first leaf's is zero. A leaf goes when it is empty, and is
+//! not joined to its neighbour before.
+//!
+//! Rows of form 1 had no `name-` tables: they are made from `names` as the store is opened, in one transaction.
 
 mod directory;
 mod index;
+mod order;
+mod upgrade;
 mod write;
 
 use std::collections::BTreeMap;
@@ -37,18 +44,19 @@ use crate::database::{Bytes, Database, Form};
 use crate::vfs::{RealVfs, Vfs};
 use directory::Directory;
 pub use index::LogIndex;
+pub use order::{LEAF_RECORDS, NAME_LEAF_RECORDS};
+use order::{Order, TOP_RECORD, floor};
 
 const ENVELOPES: Bytes = TableDefinition::new("envelopes");
 const NAMES: Bytes = TableDefinition::new("names");
-const LEAVES: Bytes = TableDefinition::new("leaves");
-const DIRECTORY: Bytes = TableDefinition::new("directory");
 const ROWS: Bytes = TableDefinition::new("rows");
 
 const FORM: Form = Form {
     kind: "logs",
-    rows: 1,
+    rows: 2,
     cache_bytes: LOGS_CACHE_BYTES,
     make,
+    older: Some((1, upgrade::index_the_names)),
 };
 
 /// How much of the file is kept in memory: the index of a million envelopes, and some room.
@@ -61,17 +69,17 @@ pub const LOGS_WARMED_BYTES: usize = 44 * 1024 * 1024;
 // Nine tenths of the cache are for what was read.
 const _: () = assert!(LOGS_WARMED_BYTES < LOGS_CACHE_BYTES / 10 * 9);
 
-/// The most records of a leaf: with its key it fills a page of 16 KiB.
-pub const LEAF_RECORDS: usize = 400;
-
-/// Logs whose directory is kept in memory.
+/// Logs whose directories are kept in memory, one for each order.
 pub const DIRECTORIES_CACHED: usize = 64;
+
+/// Fingerprints kept of all logs; beyond it those of all but the log that is asked about are forgotten.
+pub const FINGERPRINTS_KEPT: usize = 65_536;
 
 /// The store of a node's logs and mail. One owner at a time; dropping it gives up its lock.
 #[derive(Debug)]
 pub struct LogsStore {
     database: Database,
-    directories: BTreeMap<LogId, Directory>,
+    directories: BTreeMap<(LogId, Order), Directory>,
 }
 
 impl LogsStore {
@@ -98,7 +106,7 @@ impl LogsStore {
         })
     }
 
-    /// Holds the index of a log against its envelopes, in order.
+    /// Holds the index of a log, in both orders, against its envelopes.
     ///
     /// # Errors
     /// They differ, or cannot be read.
@@ -110,47 +118,67 @@ impl LogsStore {
                 return Err(self.damaged(format!("{} has no name in log {log}", entry.id)));
             }
         }
-        let mut index = self.index(log)?;
-        let mut held = Vec::new();
-        let count = index.position(overlane_recon::bounds::TOP)?;
-        index.visit(0..count, &mut |records| {
-            held.extend(records.iter().map(overlane_recon::Item::from_record));
-        })?;
-        let items = entries.iter().map(|it| (it.seq, it.id));
-        if items.eq(held.iter().map(|it| (it.seq, it.id))) {
-            return Ok(());
+        for order in Order::BOTH {
+            let items = entries.iter().map(|it| order.record(it.seq, it.id));
+            let mut items: Vec<_> = items.flatten().collect();
+            items.sort_unstable();
+            let mut index = self.index_in(log, order)?;
+            let mut held = Vec::new();
+            let count = index.position(overlane_recon::bounds::TOP)?;
+            index.visit(0..count, &mut |records| held.extend_from_slice(records))?;
+            if items != held {
+                return Err(self.damaged(format!(
+                    "the index of log {log}, by {order:?}, is not that of its envelopes"
+                )));
+            }
         }
-        Err(self.damaged(format!(
-            "the index of log {log} is not that of its envelopes"
-        )))
+        Ok(())
     }
 
     fn damaged(&self, cause: String) -> StoreError {
         self.database.damaged(&cause)
     }
 
-    /// The log's directory, in memory or read.
-    fn directory(&mut self, log: &LogId) -> Result<&mut Directory, StoreError> {
-        if !self.directories.contains_key(log) {
-            let directory = self.database.read(|transaction| {
-                let table = transaction.open_table(DIRECTORY)?;
-                let leaves = table
-                    .range(&numbered(log, 0)[..]..=&numbered(log, u64::MAX)[..])?
-                    .map(|row| {
-                        let (key, count) = row?;
-                        Ok((number_of(key.value()), count_of(count.value())))
-                    });
-                leaves.collect::<Result<Directory, redb::Error>>()
-            })?;
-            if self.directories.len() >= DIRECTORIES_CACHED {
-                self.directories.pop_first();
-            }
-            self.directories.insert(*log, directory);
+    /// Reads the log's directory, unless it is in memory.
+    fn load_directory(&mut self, log: &LogId, order: Order) -> Result<(), StoreError> {
+        if self.directories.contains_key(&(*log, order)) {
+            return Ok(());
         }
+        let directory = self.database.read(|transaction| {
+            let table = transaction.open_table(order.lines())?;
+            let (from, to) = (order.key(log, &floor(0)), order.key(log, &TOP_RECORD));
+            let leaves = table.range(&from[..]..=&to[..])?.map(|row| {
+                let (key, count) = row?;
+                Ok((order.lower(key.value()), count_of(count.value())))
+            });
+            leaves.collect::<Result<Directory, redb::Error>>()
+        })?;
+        self.directories.insert((*log, order), directory);
+        Ok(())
+    }
+
+    /// Lets go of directories beyond the bound, and of fingerprints beyond theirs; not of those of the log in hand.
+    fn let_directories_go(&mut self, in_hand: Option<(LogId, Order)>) {
+        while self.directories.len() > DIRECTORIES_CACHED * Order::BOTH.len() {
+            let mut keys = self.directories.keys();
+            let Some(key) = keys.find(|key| Some(**key) != in_hand).copied() else {
+                break;
+            };
+            self.directories.remove(&key);
+        }
+        forget_fingerprints(&mut self.directories, in_hand, FINGERPRINTS_KEPT);
+    }
+
+    fn index_in(&mut self, log: &LogId, order: Order) -> Result<LogIndex<'_>, StoreError> {
+        let key = (*log, order);
+        self.load_directory(log, order)?;
+        self.let_directories_go(Some(key));
+        let leaves = self.database.begin(order.leaves())?;
         let gone = StoreError::Poisoned {
             cause: "a directory is gone".into(),
         };
-        self.directories.get_mut(log).ok_or(gone)
+        let directory = self.directories.get_mut(&key).ok_or(gone)?;
+        Ok(LogIndex::new(key, &self.database, leaves, directory))
     }
 
     fn read_envelope<T>(
@@ -174,13 +202,11 @@ impl LogStore for LogsStore {
     type Index<'s> = LogIndex<'s>;
 
     fn index(&mut self, log: &LogId) -> Result<LogIndex<'_>, StoreError> {
-        self.directory(log)?;
-        let leaves = self.database.begin(LEAVES)?;
-        let gone = StoreError::Poisoned {
-            cause: "a directory is gone".into(),
-        };
-        let directory = self.directories.get_mut(log).ok_or(gone)?;
-        Ok(LogIndex::new(*log, &self.database, leaves, directory))
+        self.index_in(log, Order::Numbers)
+    }
+
+    fn shared_index(&mut self, log: &LogId) -> Result<LogIndex<'_>, StoreError> {
+        self.index_in(log, Order::Names)
     }
 
     fn seq_of(&mut self, log: &LogId, id: &EnvelopeId) -> Result<Option<u64>, StoreError> {
@@ -240,16 +266,37 @@ impl LogStore for LogsStore {
 }
 
 fn make(transaction: &WriteTransaction) -> Result<(), redb::Error> {
-    for table in [ENVELOPES, NAMES, LEAVES, DIRECTORY, ROWS] {
+    for table in [ENVELOPES, NAMES, ROWS] {
         transaction.open_table(table)?;
     }
+    for order in Order::BOTH {
+        transaction.open_table(order.leaves())?;
+        transaction.open_table(order.lines())?;
+    }
     Ok(())
+}
+
+/// Forgets the fingerprints of all but the log in hand, if there are so many.
+fn forget_fingerprints(
+    directories: &mut BTreeMap<(LogId, Order), Directory>,
+    in_hand: Option<(LogId, Order)>,
+    most: usize,
+) {
+    let kept: usize = directories.values().map(Directory::fingerprints).sum();
+    if kept < most {
+        return;
+    }
+    for (key, directory) in directories {
+        if Some(*key) != in_hand {
+            directory.forget_fingerprints();
+        }
+    }
 }
 
 /// Reads leaves into the database's cache, so many bytes of them at most; gives how many.
 fn warm(transaction: &ReadTransaction, most_bytes: usize) -> Result<usize, redb::Error> {
     let mut read = 0;
-    for leaf in transaction.open_table(LEAVES)?.iter()? {
+    for leaf in transaction.open_table(Order::Numbers.leaves())?.iter()? {
         let more = read + leaf?.1.value().len();
         if more > most_bytes {
             break;
@@ -301,32 +348,82 @@ mod tests {
     use super::*;
     use crate::testkit::Disk;
 
+    fn append(log: LogId, seq: u64) -> Change {
+        let mut id = [0; 32];
+        id[..8].copy_from_slice(&seq.to_be_bytes());
+        let entry = Entry {
+            seq,
+            id: overlane_recon::Id(id),
+            author: Did([1; 20]),
+            slot: 0,
+            stored_ms: seq,
+            expires_ms: u64::MAX,
+            bytes: 1,
+        };
+        Change::Append {
+            log,
+            entry,
+            envelope: vec![1],
+        }
+    }
+
+    fn open() -> LogsStore {
+        LogsStore::open_on(Disk::new().vfs(), Path::new("/home/logs")).unwrap()
+    }
+
+    /// Each log of a transaction is changed by its own directory, however many there are, and few are kept after it.
+    #[test]
+    fn law_logs_a_transaction_changes_more_logs_than_have_their_directories_in_memory() {
+        const LOGS: usize = 2 * DIRECTORIES_CACHED + 2;
+        let name = |log: usize| LogId([log as u8; 32]);
+        let mut store = open();
+        let many = 1..2 * LEAF_RECORDS as u64;
+        for log in [name(0), name(LOGS - 1)] {
+            let changes = many.clone().map(|seq| append(log, seq));
+            store.commit(changes.collect()).unwrap();
+        }
+        let more = (0..LOGS).map(|log| append(name(log), many.end));
+        store.commit(more.collect()).unwrap();
+        let kept = DIRECTORIES_CACHED * Order::BOTH.len();
+        assert_eq!(store.directories.len(), kept);
+        for log in 0..LOGS {
+            store.verify(&name(log)).unwrap();
+            assert!(store.directories.len() <= kept);
+        }
+        assert_eq!(store.entries(&name(0), many.end, 9).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn law_logs_the_fingerprints_kept_of_all_logs_are_bounded() {
+        let mut directories = BTreeMap::new();
+        for log in 0..4_u8 {
+            let mut directory = Directory::default();
+            for first in 0..10 {
+                let fingerprint = overlane_recon::Fingerprint([1; 32]);
+                directory.keep(floor(first), floor(first), &(0..100), fingerprint);
+            }
+            directories.insert((LogId([log; 32]), Order::Names), directory);
+        }
+        let in_hand = (LogId([2; 32]), Order::Names);
+        let kept = |all: &BTreeMap<_, Directory>| {
+            let kept = all.values().map(Directory::fingerprints);
+            kept.collect::<Vec<_>>()
+        };
+        forget_fingerprints(&mut directories, Some(in_hand), 41);
+        assert_eq!(kept(&directories), [10; 4]);
+        forget_fingerprints(&mut directories, Some(in_hand), 40);
+        assert_eq!(kept(&directories), [0, 0, 10, 0]);
+        const { assert!(directory::KEPT_MAX < FINGERPRINTS_KEPT) };
+    }
+
     /// The constant is the bound that `open` gives; filling it takes over a million envelopes.
     #[test]
     fn law_logs_no_more_of_the_index_is_warmed_than_the_bound() {
         const LOG: LogId = LogId([3; 32]);
         let envelopes = 3 * LEAF_RECORDS as u64;
-        let append = |seq: u64| {
-            let mut id = [0; 32];
-            id[..8].copy_from_slice(&seq.to_be_bytes());
-            let entry = Entry {
-                seq,
-                id: overlane_recon::Id(id),
-                author: Did([1; 20]),
-                slot: 0,
-                stored_ms: seq,
-                expires_ms: u64::MAX,
-                bytes: 1,
-            };
-            Change::Append {
-                log: LOG,
-                entry,
-                envelope: vec![1],
-            }
-        };
-        let disk = Disk::new();
-        let mut store = LogsStore::open_on(disk.vfs(), Path::new("/home/logs")).unwrap();
-        store.commit((1..=envelopes).map(append).collect()).unwrap();
+        let mut store = open();
+        let changes = (1..=envelopes).map(|seq| append(LOG, seq));
+        store.commit(changes.collect()).unwrap();
         let all = envelopes as usize * RECORD_BYTES;
         let warmed = |most| store.database.read(|it| warm(it, most)).unwrap();
         assert_eq!(warmed(all), all);

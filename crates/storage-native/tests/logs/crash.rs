@@ -75,7 +75,7 @@ fn steps() -> Vec<Step> {
         ),
         Step::Commit(vec![remove(0, 3), row(1, Some(2)), append(0, 20, 10)]),
         Step::Kill,
-        // The first leaf is parted.
+        // The first leaf is parted, and those of the names.
         Step::Commit((21..leaf + 5).map(|seq| append(0, seq, 1)).collect()),
         Step::Commit(vec![remove(1, 1), row(1, None), append(0, leaf + 5, 1)]),
         Step::Commit(vec![append(1, 2, 40)]),
@@ -208,6 +208,13 @@ fn crash_logs_every_prefix_subset_and_tear_shows_one_of_two_states() {
     let images = enumerate().unwrap_or_else(|why| panic!("{why}"));
     println!("logs: {images} distinct crash images, 0 violations");
     assert!(images > 300, "{images}");
+}
+
+/// Envelopes and their index apart, after a crash between the two.
+#[test]
+fn law_logs_an_index_that_changes_apart_is_caught_by_a_crash() {
+    let caught = Mutant::IndexApart.run(enumerate);
+    assert!(caught.is_err(), "{caught:?}");
 }
 
 #[test]

@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use overlane_core::Did;
-use overlane_recon::{Item, ItemSet, Limits, Storage, initiate, respond};
-use overlane_relay::log::{Change, Entry, EnvelopeId, LogId, LogStore};
+use overlane_recon::{Item, ItemSet, Limits, Storage, advance, initiate, respond};
+use overlane_relay::log::{Change, Entry, EnvelopeId, LogId, LogStore, shared_place};
 use overlane_storage_native::testkit::Disk;
-use overlane_storage_native::{LEAF_RECORDS, LogsStore};
+use overlane_storage_native::{LEAF_RECORDS, LogIndex, LogsStore, NAME_LEAF_RECORDS};
 
 const FOLDER: &str = "/home/logs";
 const LOG: LogId = LogId([3; 32]);
@@ -58,13 +58,29 @@ fn open(disk: &Disk) -> LogsStore {
     LogsStore::open_on(disk.vfs(), Path::new(FOLDER)).unwrap()
 }
 
-/// Everything a reconciliation asks of an index.
+/// Where an item stands in the space that all holders share.
+fn shared(item: Item) -> Item {
+    let seq = shared_place(&item.id);
+    Item { seq, ..item }
+}
+
+/// Both orders.
 fn compare(store: &mut LogsStore, set: &mut ItemSet, rng: &mut Rng) {
     store.verify(&LOG).unwrap();
+    compare_one(store.index(&LOG).unwrap(), set, rng);
+    let mut by_name: Vec<_> = set.iter().map(shared).collect();
+    by_name.sort_unstable();
+    let mut by_name = by_name.into_iter().collect();
+    compare_one(store.shared_index(&LOG).unwrap(), &mut by_name, rng);
+}
+
+/// Everything a reconciliation asks of an index.
+fn compare_one(mut index: LogIndex<'_>, set: &mut ItemSet, rng: &mut Rng) {
     let len = set.len();
-    let mut index = store.index(&LOG).unwrap();
     for _ in 0..20 {
-        let bound = rng.below(4_000);
+        let near = set.iter().nth(rng.below(len as u64 + 1) as usize);
+        let bound =
+            near.map_or(u64::MAX, |it| it.seq) - rng.below(2).min(near.map_or(0, |it| it.seq));
         let Ok(position) = set.position(bound);
         assert_eq!(index.position(bound).unwrap(), position);
         let at = rng.below(len as u64 + 3) as usize;
@@ -77,7 +93,7 @@ fn compare(store: &mut LogsStore, set: &mut ItemSet, rng: &mut Rng) {
             assert_eq!(index.fingerprint(range).unwrap(), wanted);
         }
     }
-    let peer: Vec<Item> = set.iter().filter(|it| it.seq % 7 != 0).collect();
+    let peer: Vec<Item> = set.iter().filter(|it| it.id.0[31] % 7 != 0).collect();
     let limits = Limits::default();
     let Ok(opening) = initiate(&mut peer.into_iter().collect::<ItemSet>(), &limits);
     let answer = respond(&mut index, &opening, &limits).unwrap();
@@ -164,9 +180,91 @@ fn law_logs_a_range_asked_again_is_not_read_again() {
     };
     assert!(work(&mut store, 0..1_500) >= 1_500 * 40);
     assert!(work(&mut store, 0..1_500) <= 80);
-    // What comes at the end changes no range before it; what goes inside changes all.
-    store.commit(vec![append(LOG, 2_001)]).unwrap();
+    // What comes at the end changes no range before it, nor does what goes elsewhere; what goes inside does.
+    store
+        .commit(vec![append(LOG, 2_001), remove(LOG, 1_900)])
+        .unwrap();
     assert!(work(&mut store, 0..1_500) <= 80);
     store.commit(vec![remove(LOG, 7)]).unwrap();
     assert!(work(&mut store, 0..1_500) >= 1_500 * 40);
+}
+
+/// Rows of the database, and records of the index, that each round of a whole exchange reads at the answering side, in
+/// the space that two holders share; `held` is what the asking one holds, and comes to hold.
+fn rounds(store: &mut LogsStore, held: &mut ItemSet) -> Vec<(u64, u64)> {
+    let limits = Limits::default();
+    let Ok(mut payload) = initiate(held, &limits);
+    let mut read = Vec::new();
+    loop {
+        let mut index = store.shared_index(&LOG).unwrap();
+        let answer = respond(&mut index, &payload, &limits).unwrap();
+        let records = index.work_bytes() / overlane_recon::RECORD_BYTES as u64;
+        read.push((index.rows_read(), records));
+        for item in answer.push {
+            held.insert(item).unwrap();
+        }
+        match advance(held, &answer.reply, &limits).unwrap().reply {
+            Some(next) => payload = next,
+            None => return read,
+        }
+    }
+}
+
+/// No timing: rows are counted. Beside the leaves that hold the ranges in question, a range costs a few rows to find.
+#[test]
+fn law_logs_a_round_in_the_shared_space_reads_what_it_asks_about_and_not_the_log() {
+    const ENVELOPES: u64 = 12_000;
+    const RANGE_ROWS: u64 = 6;
+    let disk = Disk::new();
+    let mut store = open(&disk);
+    for from in (1..=ENVELOPES).step_by(3_000) {
+        let changes = (from..from + 3_000).map(|seq| append(LOG, seq));
+        store.commit(changes.collect()).unwrap();
+    }
+    let leaves = {
+        let mut index = store.shared_index(&LOG).unwrap();
+        let count = index.position(u64::MAX).unwrap();
+        assert_eq!(count as u64, ENVELOPES);
+        let before = index.rows_read();
+        index.visit(0..count, &mut |_| {}).unwrap();
+        index.rows_read() - before
+    };
+    let fewest = ENVELOPES / NAME_LEAF_RECORDS as u64;
+    assert!((fewest..=3 * fewest).contains(&leaves), "{leaves}");
+    let lacking = |seqs: &[u64]| {
+        let items = (1..=ENVELOPES).filter(|it| !seqs.contains(it));
+        let mut items: Vec<_> = items.map(|seq| shared(Item { seq, id: id(seq) })).collect();
+        items.sort_unstable();
+        items.into_iter().collect::<ItemSet>()
+    };
+    drop(store);
+    let mut store = open(&disk);
+    let mut peer = lacking(&[77]);
+    let first = rounds(&mut store, &mut peer);
+    assert!(
+        peer.len() as u64 == ENVELOPES && first.len() >= 3,
+        "{first:?}"
+    );
+    // The first question is about everything, and each after it about an eighth of the one before.
+    let mut most = leaves;
+    for (round, (rows, _)) in first.iter().enumerate() {
+        let ranges = 8 * (round as u64 + 1);
+        assert!(
+            *rows <= 2 * most + ranges * RANGE_ROWS,
+            "{round}: {first:?} of {leaves}"
+        );
+        most = most.div_ceil(8) + 1;
+    }
+    // Another that lacks the same costs no leaf but those whose names are listed.
+    let again = rounds(&mut store, &mut lacking(&[77]));
+    for (round, (rows, records)) in again.iter().enumerate() {
+        let ranges = 8 * (round as u64 + 1);
+        assert!(*rows <= ranges * RANGE_ROWS, "{round}: {again:?}");
+        assert!(*records <= ENVELOPES / 10, "{round}: {again:?}");
+    }
+    // One that comes is in one range of the question, which is read again and parted: the others are not read again.
+    store.commit(vec![append(LOG, ENVELOPES + 1)]).unwrap();
+    let after = rounds(&mut store, &mut lacking(&[77]));
+    assert!(after[0].1 <= ENVELOPES / 2, "{after:?}");
+    assert!(first[0].1 >= ENVELOPES, "{first:?}");
 }
