@@ -91,9 +91,20 @@ pub const PROBE_RESERVE_FRAMES: u64 = 2;
 /// A grant is due when this fraction of a window was used up since the last one.
 pub const GRANT_FRACTION: u64 = 4;
 
-/// Places of [`CONTROL_WINDOW_FRAMES`] within which a CREDIT may go for the statements on it alone; beyond, they
-/// wait for one that is due.
+/// Control frames heard that make an answer due.
+pub(super) const ANSWER_DUE_FRAMES: u64 = CONTROL_WINDOW_FRAMES / GRANT_FRACTION;
+
+/// Places of [`CONTROL_WINDOW_FRAMES`] within which a CREDIT may go for the statements on it alone, or early; beyond,
+/// they wait for one that is due.
 pub const STATEMENTS_ALONE_MAX: u64 = 8;
+
+/// Bytes of a link that a receiver grants again early, within [`STATEMENTS_ALONE_MAX`]: the sooner a grant comes, the less
+/// a sender near by needs to have under way.
+pub const GRANT_EARLY_BYTES: u64 = 32 * 1024;
+
+/// Control frames heard after which a side answers early, within [`STATEMENTS_ALONE_MAX`]: so the other side's early
+/// grants find their places.
+pub const ANSWER_EARLY_FRAMES: u64 = STATEMENTS_ALONE_MAX / 2;
 
 /// Statements about delegations, KNOWN and DISCLAIM together, that one CREDIT carries.
 pub const STATEMENTS_MAX: usize = 8;
@@ -227,6 +238,10 @@ const _: () = assert!(
     "a grant always finds a place in the control window, also behind those that went for their statements"
 );
 const _: () = assert!(
+    ANSWER_EARLY_FRAMES < STATEMENTS_ALONE_MAX && STATEMENTS_ALONE_MAX < ANSWER_DUE_FRAMES,
+    "early answers keep places free for early grants, and those are heard before an answer is due"
+);
+const _: () = assert!(
     SHOWN_DELEGATIONS_MAX + DISCLAIMED_MAX <= HELD_DELEGATIONS_MAX,
     "what an honest sender refers to at a time fits the receiver's table"
 );
@@ -235,9 +250,20 @@ const _: () = assert!(
     "a quarter of the lane window is a whole number of frames"
 );
 /// Bytes of a link's window that a sender of data uses however near the other side is: grants may lag by just
-/// under a quarter, and the largest frame finds room all the same.
-pub(super) const fn near(link_bytes: u64) -> u64 {
-    link_bytes / GRANT_FRACTION + FRAME_MAX_BYTES as u64
+/// under a quarter, or by [`GRANT_EARLY_BYTES`] where they come early and one more of them is under way, and the largest
+/// frame finds room all the same.
+pub(super) const fn near(link_bytes: u64, early: bool) -> u64 {
+    let quarter = link_bytes / GRANT_FRACTION;
+    let lag = if early && 2 * GRANT_EARLY_BYTES < quarter {
+        2 * GRANT_EARLY_BYTES
+    } else {
+        quarter
+    };
+    lag + FRAME_MAX_BYTES as u64
+}
+/// Whether a peer so far away is near: its way asks for less than what is used however near it is.
+pub(super) const fn is_near(link_bytes: u64, round_trip_ms: u64) -> bool {
+    PIPE_BYTES_PER_MS.saturating_mul(round_trip_ms) < near(link_bytes, false)
 }
 /// What a sender can use at least of a byte window when everything was taken: grants may lag by
 /// just under a quarter.
@@ -247,8 +273,8 @@ const fn usable(window_bytes: u32) -> u64 {
 const _: () = assert!(usable(LANE_WINDOW_MIN_BYTES) >= FRAME_MAX_BYTES as u64);
 const _: () = assert!(usable(LINK_WINDOW_MIN_BYTES) >= FRAME_MAX_BYTES as u64);
 const _: () = assert!(
-    near(LINK_WINDOW_MIN_BYTES as u64) <= LINK_WINDOW_MIN_BYTES as u64
-        && near(LINK_WINDOW_DEFAULT_BYTES as u64) < LANE_WINDOW_DEFAULT_BYTES as u64,
+    near(LINK_WINDOW_MIN_BYTES as u64, false) <= LINK_WINDOW_MIN_BYTES as u64
+        && near(LINK_WINDOW_DEFAULT_BYTES as u64, false) < LANE_WINDOW_DEFAULT_BYTES as u64,
     "one busy lane already leaves the transport's queues short"
 );
 const _: () = assert!(LINK_WINDOW_MIN_BYTES <= LINK_WINDOW_DEFAULT_BYTES);

@@ -8,7 +8,11 @@
 //!
 //! Of the link's byte window a sender of data uses what the round trip asks for
 //! ([`PIPE_BYTES_PER_MS`]): more would only wait in the transport, with the control lane behind it. Law
-//! (short queues): to a near peer no more data is under way than [`near`] says.
+//! (short queues): to a near peer no more data is under way than [`near`] says. It says less while that peer's grants
+//! come early, each [`GRANT_EARLY_BYTES`]. That it makes such grants it shows with a CREDIT that nothing made due, which
+//! no other peer sends. They come while few of its control frames wait for an answer, which the sender knows: once all
+//! that was sent is there, what it heard and did not answer is what waits. Law (no wait for what does not come): a
+//! sender holds no frame back for an early grant that will not come.
 //!
 //! Law (credit): an honest sender never passes what was granted; a receiver knows at once when one
 //! does. Law (no deadlock): a grant is due as soon as a quarter of any window was used up, so when
@@ -19,7 +23,9 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 
-use super::bounds::{LANE_PAYLOADS_MAX, PIPE_BYTES_PER_MS, near};
+use super::bounds::{
+    GRANT_EARLY_BYTES, GRANT_FRACTION, LANE_PAYLOADS_MAX, PIPE_BYTES_PER_MS, near,
+};
 use super::control::{Credit, Windows};
 use super::delegations::Came;
 use super::per_lane::PerLane;
@@ -38,14 +44,16 @@ pub(super) struct Outgoing {
     unpassed: PerLane<VecDeque<u64>>,
     unpassed_payloads: PerLane<u64>,
     passed: Credit,
+    /// The receiver showed that it grants early.
+    early: bool,
 }
 
 impl Outgoing {
     /// Whether the receiver's windows have room for a message of this size and so many payload frames, and
-    /// the way to it does, which is so long if that is known.
+    /// the way to it does, which is so long if that is known; and whether its grants come early.
     pub(super) fn has_room(
         &self,
-        (windows, round_trip_ms): (Windows, Option<u64>),
+        (windows, round_trip_ms, early): (Windows, Option<u64>, bool),
         class: Class,
         size_bytes: usize,
         payloads: usize,
@@ -59,7 +67,9 @@ impl Outgoing {
             (Class::Control, _) | (_, None) => windows.link_bytes,
             (_, Some(ms)) => {
                 let pipe = PIPE_BYTES_PER_MS.saturating_mul(ms);
-                windows.link_bytes.min(pipe.max(near(windows.link_bytes)))
+                windows
+                    .link_bytes
+                    .min(pipe.max(near(windows.link_bytes, early)))
             }
         };
         payloads <= LANE_PAYLOADS_MAX
@@ -83,8 +93,12 @@ impl Outgoing {
         self.link_bytes = self.link_bytes.saturating_add(size);
     }
 
-    /// Takes a grant; whether it brought anything new. An older one changes nothing.
-    pub(super) fn granted(&mut self, credit: &Credit) -> Result<bool, Violation> {
+    /// Takes a grant of these windows; what it brought. An older one changes nothing.
+    pub(super) fn granted(
+        &mut self,
+        credit: &Credit,
+        windows: Windows,
+    ) -> Result<Grant, Violation> {
         let before = self.passed;
         for (class, &frames) in PerLane(credit.taken_frames).each() {
             if frames > *self.frames.of(class) {
@@ -109,7 +123,10 @@ impl Outgoing {
             let passed = unpassed.drain(..unpassed.len().saturating_sub(left));
             *self.unpassed_payloads.of_mut(class) -= passed.sum::<u64>();
         }
-        Ok(self.passed != before)
+        Ok(Grant {
+            is_new: self.passed != before,
+            was_due: due(&before, &self.passed, windows, GRANT_FRACTION),
+        })
     }
 
     /// Payload frames of a lane that were sent, in all.
@@ -137,6 +154,16 @@ impl Outgoing {
         self.frames.of(class).saturating_sub(*passed.of(class))
     }
 
+    /// The receiver granted without anything that made it due.
+    pub(super) fn shows_early(&mut self) {
+        self.early = true;
+    }
+
+    /// Whether the receiver showed that it grants early.
+    pub(super) fn is_early(&self) -> bool {
+        self.early
+    }
+
     /// How many times its HELLO's windows the receiver granted.
     pub(super) fn scale(&self) -> u8 {
         self.passed.scale
@@ -151,6 +178,34 @@ impl Outgoing {
         let passed = PerLane(self.passed.taken_bytes);
         self.bytes.of(class).saturating_sub(*passed.of(class))
     }
+}
+
+/// What a grant brought to a sender.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Grant {
+    /// Anything at all.
+    pub(super) is_new: bool,
+    /// Enough for it to be due.
+    pub(super) was_due: bool,
+}
+
+/// Whether what was let through since `granted`, which is all of `now`, makes a grant of these windows due: so large a part
+/// of any of them, or larger ones.
+fn due(granted: &Credit, now: &Credit, windows: Windows, fraction: u64) -> bool {
+    let part = |window: u64| (window / fraction).max(1);
+    let windows = windows.times(granted.scale);
+    let used = |now: &[u64], granted: &[u64], window: u64| {
+        let mut lanes = now.iter().zip(granted);
+        lanes.any(|(now, granted)| now.saturating_sub(*granted) >= part(window))
+    };
+    now.scale > granted.scale
+        || now.drained_bytes.saturating_sub(granted.drained_bytes) >= part(windows.link_bytes)
+        || used(
+            &now.taken_frames,
+            &granted.taken_frames,
+            windows.lane_frames,
+        )
+        || used(&now.taken_bytes, &granted.taken_bytes, windows.lane_bytes)
 }
 
 fn raise(to: &mut [u64], from: &[u64]) {
@@ -351,32 +406,41 @@ impl Incoming {
 
     /// Whether a quarter of any window was used up since the last grant, or larger ones are due.
     pub(super) fn grant_due(&self) -> bool {
-        let quarter = |window: u64| (window / self.rules.grant_fraction).max(1);
-        let windows = self.windows.times(self.granted.scale);
-        let frames = quarter(windows.lane_frames);
-        let bytes = quarter(windows.lane_bytes);
-        let granted_frames = PerLane(self.granted.taken_frames);
-        let granted_bytes = PerLane(self.granted.taken_bytes);
-        let drained = self
+        due(
+            &self.granted,
+            &self.now(),
+            self.windows,
+            self.rules.grant_fraction,
+        )
+    }
+
+    /// Whether so much was let through since the last grant that another goes if it finds a place early.
+    pub(super) fn grant_early(&self) -> bool {
+        let since = self
             .let_through()
             .saturating_sub(self.granted.drained_bytes);
-        self.scale > self.granted.scale
-            || drained >= quarter(windows.link_bytes)
-            || self.lanes.each().any(|(class, lane)| {
-                lane.taken_frames.saturating_sub(*granted_frames.of(class)) >= frames
-                    || lane.taken_bytes.saturating_sub(*granted_bytes.of(class)) >= bytes
-            })
+        since >= GRANT_EARLY_BYTES
+    }
+
+    /// Whether anything came.
+    pub(super) fn has_received(&self) -> bool {
+        self.drained_bytes > 0
     }
 
     /// Grants everything that was let through so far.
     pub(super) fn grant(&mut self) -> Credit {
-        self.granted = Credit {
+        self.granted = self.now();
+        self.granted
+    }
+
+    /// Everything that was let through so far.
+    fn now(&self) -> Credit {
+        Credit {
             taken_frames: self.lanes.0.each_ref().map(|lane| lane.taken_frames),
             taken_bytes: self.lanes.0.each_ref().map(|lane| lane.taken_bytes),
             drained_bytes: self.let_through(),
             scale: self.scale,
-        };
-        self.granted
+        }
     }
 
     /// What the link's byte window no longer counts.

@@ -4,7 +4,9 @@
 //! highest number it heard. A repeated frame is known by its number and changes nothing. Law
 //! (bounded control): at most [`CONTROL_WINDOW_FRAMES`] of a side's frames are unheard at any time.
 
-use super::bounds::{CONTROL_WINDOW_FRAMES, GRANT_FRACTION};
+use super::bounds::{
+    ANSWER_DUE_FRAMES, ANSWER_EARLY_FRAMES, CONTROL_WINDOW_FRAMES, STATEMENTS_ALONE_MAX,
+};
 use super::reason::Violation;
 
 /// The numbers of one link, both directions.
@@ -27,8 +29,8 @@ pub(super) enum Arrival {
     Repeated,
     /// It is the next one.
     Next {
-        /// Whether it answers a frame of this side that nothing answered before.
-        answers: bool,
+        /// Frames of this side that it answers and that nothing answered before.
+        answers: u64,
     },
 }
 
@@ -61,14 +63,34 @@ impl Numbers {
             return Err(Violation::OverControl);
         }
         self.heard = number;
-        let answers = heard > self.answered;
+        let answers = heard.saturating_sub(self.answered);
         self.answered = self.answered.max(heard);
         Ok(Arrival::Next { answers })
     }
 
     /// Whether so many frames were heard that the other side needs an answer to go on.
     pub(super) const fn answer_due(&self) -> bool {
-        self.heard.saturating_sub(self.told) >= CONTROL_WINDOW_FRAMES / GRANT_FRACTION
+        self.untold() >= ANSWER_DUE_FRAMES
+    }
+
+    /// Whether so many frames were heard that an answer goes if it finds a place early.
+    pub(super) const fn answer_early(&self) -> bool {
+        self.untold() >= ANSWER_EARLY_FRAMES
+    }
+
+    /// Whether the other side's early grants find their places, once all that it sent is here.
+    pub(super) const fn hears_early(&self) -> bool {
+        self.untold() < STATEMENTS_ALONE_MAX
+    }
+
+    /// Whether a frame finds a place early.
+    pub(super) const fn has_room_early(&self) -> bool {
+        self.unanswered() < STATEMENTS_ALONE_MAX
+    }
+
+    /// Frames that were heard and that the other side was not told of.
+    const fn untold(&self) -> u64 {
+        self.heard.saturating_sub(self.told)
     }
 
     /// The last number this side sent.

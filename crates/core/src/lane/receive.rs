@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::batch;
-use super::bounds::HELLOS_TAKEN_MAX;
+use super::bounds::{ANSWER_DUE_FRAMES, HELLOS_TAKEN_MAX};
 use super::channel::Fin;
 use super::control::{ControlFrame, Hello, Numbered};
 use super::delegations::Came;
@@ -133,21 +133,27 @@ impl Session {
         heard: u64,
         says: Numbered,
     ) -> Result<(), Violation> {
-        let mut answers = match self.numbers.receive(number, heard)? {
+        let answered = match self.numbers.receive(number, heard)? {
             Arrival::Next { answers } => answers,
             Arrival::Repeated => {
                 self.counters.control_repeated += 1;
                 return Ok(());
             }
         };
+        let mut answers = answered > 0;
+        let windows = self.peer.map(|hello| hello.windows).unwrap_or_default();
         match says {
             Numbered::Credit(credit) => {
                 self.counters.credits_received += 1;
-                answers |= self.outgoing.granted(&credit)?;
+                let grant = self.outgoing.granted(&credit, windows)?;
+                answers |= grant.is_new;
+                if !grant.was_due && answered < ANSWER_DUE_FRAMES {
+                    self.outgoing.shows_early();
+                }
             }
             Numbered::Delegations(credit, statements) => {
                 self.counters.credits_received += 1;
-                answers |= self.outgoing.granted(&credit)?;
+                answers |= self.outgoing.granted(&credit, windows)?.is_new;
                 let known = statements.known.into_iter().map(|digest| (digest, true));
                 let disclaimed = statements.disclaimed.into_iter();
                 for (digest, known) in known.chain(disclaimed.map(|digest| (digest, false))) {

@@ -22,6 +22,14 @@ pub(super) struct Rules {
     pub(super) batch_frames: usize,
     /// A grant is due after a window divided by this.
     pub(super) grant_fraction: u64,
+    /// Whether a receiver grants early, and shows it.
+    pub(super) grants_early: bool,
+    /// Whether a side answers early, so that the other's early grants find their places.
+    pub(super) answers_early: bool,
+    /// Whether a sender relies on early grants only of who showed that it makes them.
+    pub(super) early_if_shown: bool,
+    /// Whether a sender relies on early grants only while they find their places.
+    pub(super) early_if_heard: bool,
     /// Whether the link's byte window counts what the application took, not what came off the
     /// channels.
     pub(super) link_waits_for_taking: bool,
@@ -57,6 +65,10 @@ impl Rules {
         reserve_bytes: LANE_RESERVE_BYTES,
         batch_frames: BATCH_MAX_FRAMES,
         grant_fraction: GRANT_FRACTION,
+        grants_early: true,
+        answers_early: true,
+        early_if_shown: true,
+        early_if_heard: true,
         link_waits_for_taking: false,
         hello_quick: HELLO_QUICK_MAX,
         heeds_credit: true,

@@ -147,6 +147,8 @@ pub struct Session {
     pub(super) shown: Shown,
     pub(super) held: Held,
     pub(super) numbers: Numbers,
+    /// The other side was shown that this one grants early, and relies on it.
+    pub(super) early_shown: bool,
     pub(super) liveness: Liveness,
     /// The PING to answer: the latest, which answers those before it.
     pub(super) pong_owed: Option<u64>,
@@ -175,6 +177,7 @@ impl Session {
             shown: Shown::new(rules),
             held: Held::new(rules),
             numbers: Numbers::default(),
+            early_shown: false,
             liveness: Liveness::default(),
             pong_owed: None,
             jitter: config.jitter_seed,

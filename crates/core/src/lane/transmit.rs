@@ -5,7 +5,7 @@
 //! waits for no payload frame and no grant. Story 15.
 
 use super::batch::Batch;
-use super::bounds::{CONTROL_IN_FLIGHT_MAX, PROBE_RESERVE_FRAMES, STATEMENTS_ALONE_MAX};
+use super::bounds::{CONTROL_IN_FLIGHT_MAX, PROBE_RESERVE_FRAMES, is_near};
 use super::channel::{Fin, Kind};
 use super::control::{ControlFrame, Hello, Numbered};
 use super::delegations::Leaves;
@@ -97,7 +97,7 @@ impl Session {
             }
         }
         let due = self.incoming.grant_due() || self.numbers.answer_due();
-        let finds_place = self.numbers.unanswered() < STATEMENTS_ALONE_MAX;
+        let finds_place = self.numbers.has_room_early();
         if finds_place {
             if let Some(missing) = self.held.missing() {
                 return Some(self.number(Numbered::Missing(missing)));
@@ -106,17 +106,37 @@ impl Session {
                 return Some(self.number(Numbered::Show(delegation)));
             }
         }
-        let alone = self.held.owes() && finds_place;
-        if alone || due && self.numbers.has_room(PROBE_RESERVE_FRAMES) {
+        let rules = self.config.rules;
+        let shows_early = self.shows_early();
+        let grants_early = self.early_shown && self.incoming.grant_early();
+        let answers_early = self.outgoing.is_early() && self.numbers.answer_early();
+        let early = self.held.owes()
+            || shows_early
+            || grants_early
+            || (answers_early && rules.answers_early);
+        if (early && finds_place) || (due && self.numbers.has_room(PROBE_RESERVE_FRAMES)) {
             self.counters.credits_sent += 1;
             let credit = self.incoming.grant();
             let says = match self.held.statements(self.now_ms) {
                 Some(statements) => Numbered::Delegations(credit, statements),
-                None => Numbered::Credit(credit),
+                None => {
+                    self.early_shown |= shows_early && !due;
+                    Numbered::Credit(credit)
+                }
             };
             return Some(self.number(says));
         }
         None
+    }
+
+    /// Whether the other side is to be shown that this one grants early: it sends, and is near.
+    fn shows_early(&self) -> bool {
+        let link_bytes = self.config.windows.link_bytes();
+        let round_trip_ms = self.liveness.round_trip_ms();
+        self.config.rules.grants_early
+            && !self.early_shown
+            && self.incoming.has_received()
+            && round_trip_ms.is_some_and(|ms| is_near(link_bytes, ms))
     }
 
     fn number(&mut self, says: Numbered) -> ControlFrame {
@@ -137,7 +157,9 @@ impl Session {
         let rules = self.config.rules;
         let (channels, outgoing) = (&self.channels, &self.outgoing);
         let round_trip_ms = self.liveness.round_trip_ms();
-        let way = (windows, round_trip_ms.filter(|_| rules.short_queues));
+        let early = (outgoing.is_early() || !rules.early_if_shown)
+            && (self.numbers.hears_early() || !rules.early_if_heard);
+        let way = (windows, round_trip_ms.filter(|_| rules.short_queues), early);
         let shown = &mut self.shown;
         let may_leave = |class, size_bytes, payloads| {
             let room = outgoing.has_room(way, class, size_bytes, payloads) || !rules.heeds_credit;

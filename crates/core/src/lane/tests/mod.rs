@@ -5,6 +5,7 @@
 //! and for each law a session with one rule broken must be caught.
 
 mod delegations;
+mod early;
 mod frames;
 mod hostile;
 mod laws;

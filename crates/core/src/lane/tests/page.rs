@@ -56,6 +56,8 @@ fn the_page_tells_every_bound() {
         PROBE_IDLE_MS,
         GONE_MS,
         STATEMENTS_ALONE_MAX,
+        GRANT_EARLY_BYTES,
+        ANSWER_EARLY_FRAMES,
         STATEMENTS_MAX,
         STATEMENTS_OWED_MAX,
         SHOWN_DELEGATIONS_MAX,
@@ -92,6 +94,7 @@ fn the_page_shows_every_control_frame() {
 fn the_page_names_every_law() {
     let sources = [
         include_str!("laws.rs"),
+        include_str!("early.rs"),
         include_str!("mesh.rs"),
         include_str!("hostile.rs"),
         include_str!("frames.rs"),
