@@ -42,7 +42,11 @@ pub const ROUNDS_MAX: u32 = 1024;
 /// Payload bytes, both directions, after which an initiator gives up unless told otherwise.
 pub const EXCHANGE_BYTES_MAX: u64 = 1 << 30;
 
-/// Time without an answer, push or acknowledgement after which an initiator gives up, in milliseconds.
+/// Pushes, whatever comes of them, after which an initiator gives up unless told otherwise.
+pub const PUSHES_MAX: u64 = 4 * 1024 * 1024;
+
+/// Time without an answer, a push of something new or an acknowledgement after which an initiator gives up, in
+/// milliseconds.
 pub const IDLE_MS: u64 = 60_000;
 
 /// Times one message may be repeated over an unchanged set before the exchange is called stalled.

@@ -10,7 +10,8 @@ use alloc::vec::Vec;
 
 use crate::answer::{Least, Role, Settling, StepError, answer, judge, open};
 use crate::bounds::{
-    EXCHANGE_BYTES_MAX, IDLE_MS, MISSING_TRACKED_MAX, REASON_BYTES_MAX, REPEATS_MAX, ROUNDS_MAX,
+    EXCHANGE_BYTES_MAX, IDLE_MS, MISSING_TRACKED_MAX, PUSHES_MAX, REASON_BYTES_MAX, REPEATS_MAX,
+    ROUNDS_MAX,
 };
 use crate::codec::{Message, Refusal};
 use crate::item::{Id, Item, ReservedSeq};
@@ -84,7 +85,9 @@ pub struct Patience {
     pub rounds: u32,
     /// Payload bytes, both directions.
     pub bytes: u64,
-    /// Milliseconds without an answer, push or acknowledgement.
+    /// Pushes, whatever comes of them.
+    pub pushes: u64,
+    /// Milliseconds without an answer, a push of something new or an acknowledgement.
     pub idle_ms: u64,
 }
 
@@ -93,6 +96,7 @@ impl Default for Patience {
         Self {
             rounds: ROUNDS_MAX,
             bytes: EXCHANGE_BYTES_MAX,
+            pushes: PUSHES_MAX,
             idle_ms: IDLE_MS,
         }
     }
@@ -167,7 +171,8 @@ impl Initiator {
         self.report.end.is_none().then_some(due)
     }
 
-    /// A pushed envelope arrived and its content address was found right: the item is added.
+    /// A pushed envelope arrived and its content address was found right: the item is added. One that was held
+    /// already is no progress.
     pub fn handle_push(
         &mut self,
         set: &mut ItemSet,
@@ -175,8 +180,9 @@ impl Initiator {
         now_ms: u64,
     ) -> Result<(), ReservedSeq> {
         let new = set.insert(item)?;
-        self.progress_ms = now_ms;
+        self.count_push();
         if new {
+            self.progress_ms = now_ms;
             self.wanted.remove(&item.id);
             self.changes += 1;
             self.report.received += 1;
@@ -189,6 +195,7 @@ impl Initiator {
     /// A pushed envelope was refused here, for `reason`. Its id no longer keeps a range open, up to
     /// [`MISSING_TRACKED_MAX`] ids: beyond, they are counted, and what keeps the ranges open ends the exchange as stalled.
     pub fn handle_push_refused(&mut self, id: Id, reason: String) {
+        self.count_push();
         self.wanted.remove(&id);
         if self.refused_here.len() < MISSING_TRACKED_MAX {
             self.refused_here.insert(id, shortened(reason));
@@ -368,6 +375,13 @@ impl Initiator {
         self.report.largest_message = self.report.largest_message.max(payload.len());
         self.last.clone_from(&payload);
         self.due.push_back(Request::Recon(payload));
+    }
+
+    fn count_push(&mut self) {
+        self.report.pushes += 1;
+        if self.report.pushes > self.patience.pushes {
+            self.end(End::GaveUp(Bound::Pushes));
+        }
     }
 
     fn count_bytes(&mut self, bytes: usize) {

@@ -33,6 +33,8 @@ pub enum Bound {
     Rounds,
     /// Too many payload bytes.
     Bytes,
+    /// Too many pushes.
+    Pushes,
     /// Nothing moved for too long.
     Idle,
     /// The same message again and again over an unchanged set: the peer repeats itself.
@@ -49,6 +51,7 @@ impl End {
             Self::Settled => "recon/settled",
             Self::GaveUp(Bound::Rounds) => "recon/gave_up_rounds",
             Self::GaveUp(Bound::Bytes) => "recon/gave_up_bytes",
+            Self::GaveUp(Bound::Pushes) => "recon/gave_up_pushes",
             Self::GaveUp(Bound::Idle) => "recon/gave_up_idle",
             Self::GaveUp(Bound::Stalled) => "recon/gave_up_stalled",
             Self::GaveUp(Bound::Link) => "recon/gave_up_link",
@@ -74,6 +77,7 @@ impl fmt::Display for Bound {
         f.write_str(match self {
             Self::Rounds => "too many rounds; open again to continue",
             Self::Bytes => "too many bytes; open again to continue",
+            Self::Pushes => "the peer pushes without end",
             Self::Idle => "the peer is silent; open again when it answers",
             Self::Stalled => {
                 "the peer repeats itself; it may withhold items, or hold too many at one seq"
@@ -105,6 +109,8 @@ pub struct Report {
     pub bytes_in: u64,
     /// Bytes of the largest payload of either direction.
     pub largest_message: usize,
+    /// Pushes that came, whatever became of them.
+    pub pushes: u64,
     /// Items received by push.
     pub received: u64,
     /// Items pushed that were held already.

@@ -6,7 +6,7 @@ mod common;
 
 use common::{Rng, item};
 use overlane_recon::bounds::{
-    MESSAGE_BYTES, MISSING_TRACKED_MAX, REASON_BYTES_MAX, REPEATS_MAX, TOP,
+    IDLE_MS, MESSAGE_BYTES, MISSING_TRACKED_MAX, REASON_BYTES_MAX, REPEATS_MAX, TOP,
 };
 use overlane_recon::{
     Bound, Budget, Content, End, Id, Initiator, Item, ItemSet, Limits, Message, NotAnswered,
@@ -308,6 +308,34 @@ fn law_silence_refusal_nonsense_and_a_lost_link_are_typed_ends() {
     lost.handle_closed();
     assert_eq!(lost.ended(), Some(&End::GaveUp(Bound::Link)));
     assert_eq!(lost.poll_transmit(), None);
+}
+
+/// Each of a few items again and again, and such as are refused.
+#[test]
+fn law_pushes_without_end_are_a_typed_end_and_old_ones_no_progress() {
+    let pushes = 100;
+    let patience = Patience {
+        pushes,
+        ..Patience::default()
+    };
+    let mut held = ItemSet::new();
+    let mut initiator = Initiator::open(&mut held, Limits::default(), patience, 0);
+    for number in 0..pushes {
+        assert!(initiator.ended().is_none(), "{number}");
+        if number % 10 == 9 {
+            initiator.handle_push_refused(common::hashed_id(number), String::new());
+        } else {
+            let item = item(1 + number % 3);
+            initiator.handle_push(&mut held, item, number).unwrap();
+        }
+        // The last new one came at 2.
+        assert_eq!(initiator.poll_timeout(), Some(number.min(2) + IDLE_MS));
+    }
+    initiator.handle_push(&mut held, item(9), 0).unwrap();
+    assert_eq!(initiator.ended(), Some(&End::GaveUp(Bound::Pushes)));
+    let report = initiator.report();
+    assert_eq!(report.end.unwrap().code(), "recon/gave_up_pushes");
+    assert_eq!((report.pushes, report.received), (pushes + 1, 4));
 }
 
 #[test]

@@ -4,14 +4,18 @@ use std::collections::BTreeSet;
 
 use overlane_core::identity::Life;
 use overlane_core::mail::{HoldProof, HoldSubject, MAIL_LIFE_DEFAULT_MS};
+use overlane_core::wire::cbor::Writer;
 use overlane_core::{Class, Coded, Did, TransactionDigest};
 use overlane_node::inbox::{DELIVERED_WITHIN_MS, Said};
-use overlane_relay::inbox::bounds::INBOX_MAILS;
+use overlane_relay::inbox::bounds::{DRAIN_ROUNDS_MAX, INBOX_MAILS};
 use overlane_relay::inbox::{Frame, Outcome, OutcomeKind};
+use overlane_relay::log::{Frame as LogFrame, LogId, Space, Turn};
 
 use super::mesh::broken::{Broken, caught};
 use super::mesh::{self, Mesh, signer};
-use super::{MINUTE_MS, arrived, behind, cast, comes_back, ends_told, ring_of};
+use super::{
+    MINUTE_MS, arrived, behind, bodies, cast, comes_back, ends_told, letters, ring_of, taken,
+};
 
 /// A receipt that this node signs, whatever it holds.
 fn receipt(mesh: &Mesh, by: usize, digest: TransactionDigest) -> Said {
@@ -81,6 +85,54 @@ fn mail_counts_as_held_by_those_that_were_asked_and_by_nobody_else_that_says_so(
         mail.counters.malformed + mail.holdings.bad_frames >= 3,
         "{mail:?}"
     );
+}
+
+/// An answer to whatever the owner asks that agrees with nobody, another one each time.
+fn endless(owner: Did, number: u64) -> Said {
+    let mut cover = Writer::new();
+    cover.array(2).uint(1).array(2);
+    for upper in [number, u64::MAX] {
+        let fingerprint = [u8::try_from(number % 251).unwrap(); 32];
+        let range = cover.array(3).uint(upper).uint(1);
+        range.bytes(&fingerprint);
+    }
+    let frame = LogFrame::Recon {
+        log: LogId::inbox(&owner),
+        space: Space::Shared,
+        turn: Turn::Answer,
+        payload: cover.as_bytes(),
+    };
+    Said::Log(frame.to_bytes())
+}
+
+#[test]
+fn mail_comes_from_the_others_while_one_holder_never_ends() {
+    let mut mesh = ring_of(6, 3, INBOX_MAILS);
+    let (away, from, holders) = cast(&mesh);
+    let own = mesh.nodes[away].did;
+    mesh.crash(away, true);
+    mesh.run_for(2 * MINUTE_MS);
+    letters(&mut mesh, from, away, 3);
+    mesh.run_for(MINUTE_MS);
+    let liar = holders[0];
+    assert_eq!(mesh.held(liar, away), 3);
+    // Its own keeper says nothing; this test does.
+    mesh.nodes[liar].mail.is_stuck = true;
+    comes_back(&mut mesh, away, from);
+    let mut answers = 0;
+    while !mesh.refusals(away).contains_key("recon/gave_up_rounds") {
+        answers += 1;
+        assert!(answers < 1_200, "it never ends");
+        let said = endless(own, answers);
+        mesh.say_of_mail(liar, own, &said);
+        mesh.run_for(100);
+    }
+    assert!(answers >= u64::from(DRAIN_ROUNDS_MAX));
+    mesh.run_for(1_000);
+    assert_eq!(taken(&mut mesh, away), bodies(3));
+    let drained: BTreeSet<Did> = mesh.mail_of(away).drained.into_iter().collect();
+    let honest = holders[1..].iter().map(|&it| mesh.nodes[it].did).collect();
+    assert_eq!(drained, honest);
 }
 
 #[test]

@@ -51,6 +51,13 @@ pub const LOST_KEPT: usize = 256;
 /// How long the owner waits for a holder that says nothing more, in milliseconds.
 pub const DRAIN_IDLE_MS: u64 = 15_000;
 
+/// Questions that the owner of an inbox puts to one holder, one after the other, before it asks it no further for this
+/// time; a full inbox takes a few.
+pub const DRAIN_ROUNDS_MAX: u32 = 64;
+
+/// Mails that a holder may give meanwhile, what is no mail and what comes again among them.
+pub const DRAIN_PUSHES_MAX: u64 = 2 * IN_HAND_MAX as u64;
+
 /// Digests that the owner of an inbox remembers as removed and not yet heard by all its holders.
 pub const REMOVING_MAX: usize = 1_024;
 
@@ -78,4 +85,5 @@ const _: () = assert!(INBOX_MAILS as usize == CUSTODY_CAPACITY);
 const _: () = assert!(INBOX_MAILS <= INBOX_MAILS_MAX && (INBOX_MAILS_MAX as usize) < IN_HAND_MAX);
 const _: () =
     assert!(INBOX_MAILS as usize <= IN_HAND_OTHERS_MAX && IN_HAND_OTHERS_MAX < IN_HAND_MAX);
+const _: () = assert!(DRAIN_PUSHES_MAX > INBOX_MAILS_MAX);
 const _: () = assert!(SLOT_BYTES >= INBOX_BYTES && SLOT_BYTES <= ALL_BYTES);

@@ -4,10 +4,13 @@
 //! durably) → **taken** (its application took it, durably) → removed at every holder. Each step is
 //! told here by who did it; nothing goes on by itself, and no holder's silence is a step. What was taken is
 //! remembered, so that a holder that was away, and comes back with it, is told to let go of it too.
+//!
+//! Law (a holder ends): whatever a holder says, it is asked [`DRAIN_ROUNDS_MAX`] times and gives [`DRAIN_PUSHES_MAX`]
+//! mails, and one that brings nothing new for [`DRAIN_IDLE_MS`] is left; the others are asked meanwhile.
 
 use super::bounds::{
-    DRAIN_IDLE_MS, IN_HAND_MAX, IN_HAND_OTHERS_MAX, INBOX_MAILS, LOST_KEPT, REMOVING_MAX,
-    TAKEN_KEPT,
+    DRAIN_IDLE_MS, DRAIN_PUSHES_MAX, DRAIN_ROUNDS_MAX, IN_HAND_MAX, IN_HAND_OTHERS_MAX,
+    INBOX_MAILS, LOST_KEPT, REMOVING_MAX, TAKEN_KEPT,
 };
 use super::frame::Frame;
 use crate::log::{EnvelopeId, LogId, Space, Transmit, Turn, mail_id};
@@ -112,6 +115,8 @@ impl Drain {
         let mut set: ItemSet = known.map(item).collect();
         let limits = Limits::default().push_ids(usize::try_from(INBOX_MAILS).unwrap_or(64));
         let patience = Patience {
+            rounds: DRAIN_ROUNDS_MAX,
+            pushes: DRAIN_PUSHES_MAX,
             idle_ms: DRAIN_IDLE_MS,
             ..Patience::default()
         };
@@ -130,7 +135,10 @@ impl Drain {
             return;
         }
         match frame {
-            LogFrame::Push { envelope, .. } => self.handle_push(from, envelope, now_ms),
+            LogFrame::Push { envelope, .. } => {
+                self.handle_push(from, envelope, now_ms);
+                self.end_if_ended(from);
+            }
             LogFrame::Recon {
                 turn: Turn::Answer,
                 payload,

@@ -35,5 +35,5 @@ pub use drain::{Drain, DrainEvent};
 pub use frame::Frame;
 pub use holder::{Event, Inboxes, InboxesError};
 pub use outcome::{Outcome, OutcomeKind};
-pub use overlane_recon::End;
+pub use overlane_recon::{Bound, End};
 pub use rules::{InboxRefusal, InboxRules, MayHold};

@@ -353,6 +353,7 @@ impl<S: LogStore, R: Rules> Logs<S, R> {
                 self.counters.refused += 1;
             }
         }
+        self.end_if_ended(log, with);
         Ok(())
     }
 

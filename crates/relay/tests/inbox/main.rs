@@ -9,5 +9,6 @@
 )]
 
 mod chain;
+mod endless;
 mod holding;
 mod support;

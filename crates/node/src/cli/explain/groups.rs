@@ -244,4 +244,44 @@ pub(super) const ENTRIES: &[Entry] = &[
         "A node asked again before it took what it had asked for.",
         LATER,
     ),
+    entry(
+        "recon/broke_rules",
+        "A node answered a reconciliation with what is no answer.",
+        THEIRS,
+    ),
+    entry(
+        "recon/gave_up_bytes",
+        "A reconciliation took more bytes than one may.",
+        LATER,
+    ),
+    entry(
+        "recon/gave_up_idle",
+        "A node said nothing new in a reconciliation for too long.",
+        LATER,
+    ),
+    entry(
+        "recon/gave_up_link",
+        "The link to a node closed in the middle of a reconciliation.",
+        LATER,
+    ),
+    entry(
+        "recon/gave_up_pushes",
+        "A node gave envelopes without end in a reconciliation.",
+        THEIRS,
+    ),
+    entry(
+        "recon/gave_up_rounds",
+        "A reconciliation took more rounds than one may.",
+        LATER,
+    ),
+    entry(
+        "recon/gave_up_stalled",
+        "A node says the same again and again in a reconciliation: it names what it does not give.",
+        THEIRS,
+    ),
+    entry(
+        "recon/refused",
+        "A node refused to reconcile; the code that it gave says why.",
+        NOTHING,
+    ),
 ];

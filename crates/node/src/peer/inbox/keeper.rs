@@ -14,7 +14,7 @@ use overlane_core::identity::{Signer, VerifyContext};
 use overlane_core::transaction::Payload;
 use overlane_core::{Coded, Did, Fault, NetworkId, TransactionDigest};
 use overlane_relay::inbox::{
-    Drain, DrainEvent, End, Event, Frame, InboxRefusal, Inboxes, InboxesError, Outcome,
+    Bound, Drain, DrainEvent, End, Event, Frame, InboxRefusal, Inboxes, InboxesError, Outcome,
 };
 use overlane_relay::log::{Frame as LogFrame, LogId, LogStore, Peer as Bringer, Refusal};
 
@@ -396,7 +396,8 @@ impl<S: LogStore> Keeper<S> {
                 DrainEvent::Fetched(mail) => Some(Told::Fetched(mail)),
                 DrainEvent::Drained { from, report } => {
                     // One that holds nothing for this node knows no such inbox.
-                    let settled = match report.end {
+                    let end = report.end;
+                    let settled = match &end {
                         Some(End::Settled) => true,
                         Some(End::Refused { code }) => code == "log/not_here",
                         _ => false,
@@ -406,6 +407,7 @@ impl<S: LogStore> Keeper<S> {
                         from,
                         settled,
                         lets_go,
+                        never_ends: end.and_then(|end| never_ends(&end)),
                     })
                 }
                 DrainEvent::Refused { .. } => {
@@ -541,6 +543,16 @@ impl<S: LogStore> Keeper<S> {
             self.bad_frames += 1;
         }
     }
+}
+
+/// The code of an end that no honest holder comes to. One that is silent, or gone, proves nothing.
+fn never_ends(end: &End) -> Option<&'static str> {
+    let ends = match end {
+        End::Settled | End::Refused { .. } | End::GaveUp(Bound::Idle | Bound::Link) => true,
+        End::GaveUp(Bound::Rounds | Bound::Bytes | Bound::Pushes | Bound::Stalled)
+        | End::BrokeRules { .. } => false,
+    };
+    (!ends).then_some(end.code())
 }
 
 #[cfg(test)]

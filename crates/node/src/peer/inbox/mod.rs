@@ -302,7 +302,11 @@ impl Peer {
                 from,
                 settled,
                 lets_go,
+                never_ends,
             } => {
+                if let Some(code) = never_ends {
+                    count(&mut self.counters.refused, code);
+                }
                 self.handle_drained(from, settled, now);
                 if lets_go {
                     self.sign_removals_soon(now);

@@ -134,6 +134,8 @@ pub enum Told {
         settled: bool,
         /// Whether it is to let go of something that was taken.
         lets_go: bool,
+        /// The code of its end, if it would have gone on without one, or said what is no answer.
+        never_ends: Option<&'static str>,
     },
     /// The policy let mail that another holder handed on not be held; its code.
     NotLetIn(&'static str),
