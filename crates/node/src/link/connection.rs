@@ -4,7 +4,7 @@
 //! `link::tests` that fails without its remedy):
 //!
 //! * it parks more than 256 undrained messages of a channel and may then sleep: every channel has
-//!   a task of its own that drains it at once, and credit keeps the burst smaller;
+//!   something of its own that drains it at once, and credit keeps the burst smaller;
 //! * its send buffer is unbounded: [`SEND_BUFFER_MAX_BYTES`] is always set, and every send has a
 //!   deadline;
 //! * it tells of a vanished peer after half a minute: its ICE timeouts are shortened, its state
@@ -37,6 +37,7 @@ use webrtc::peer_connection::{
     RTCPeerConnectionState, RTCSessionDescription,
 };
 
+use super::beside::{Until, Work};
 use super::count::Held;
 use super::ice::{GATHER_DEADLINE_MS, Gathering, LinkPath};
 use super::probe;
@@ -91,9 +92,11 @@ impl WebRtc {
         let (event_tx, events) = mpsc::channel(EVENTS_MAX);
         let mut tasks = JoinSet::new();
         let (proved, proves) = watch::channel(false);
+        let mut drains = Vec::with_capacity(channels.len());
         for (class, channel) in Class::ALL.into_iter().zip(&channels) {
             let channel = Arc::clone(channel);
-            tasks.spawn(drain(class, channel, proves.clone(), event_tx.clone()));
+            let drain = drain(class, channel, proves.clone(), event_tx.clone());
+            drains.push(runtime.beside().add_until(Box::pin(drain)));
         }
         let (expected, expects) = watch::channel(None);
         let far_host = Arc::new(OnceLock::new());
@@ -125,7 +128,7 @@ impl WebRtc {
             runtime,
             far_host,
             closed: AtomicBool::new(false),
-            tasks: std::sync::Mutex::new(tasks),
+            tasks: std::sync::Mutex::new((drains, tasks)),
         };
         Ok((Arc::new(connection), events))
     }
@@ -421,8 +424,8 @@ pub(crate) struct Connection {
     runtime: Arc<LinkRuntime>,
     far_host: Arc<OnceLock<IpAddr>>,
     closed: AtomicBool,
-    /// The tasks of the four channels and of the state. They end with the connection.
-    tasks: std::sync::Mutex<JoinSet<()>>,
+    /// What drains the four channels, and the task of the state. They end with the connection.
+    tasks: std::sync::Mutex<(Vec<Until>, JoinSet<()>)>,
 }
 
 impl Connection {
@@ -562,6 +565,10 @@ impl Transport for Connection {
         }
     }
 
+    fn beside(&self, work: Work) {
+        self.runtime.beside().add(work);
+    }
+
     fn far_host(&self) -> Option<IpAddr> {
         self.far_host.get().copied()
     }
@@ -582,7 +589,8 @@ impl Transport for Connection {
             tracing::debug!(%error, "closing a connection");
         }
         if let Ok(mut tasks) = self.tasks.lock() {
-            tasks.abort_all();
+            tasks.0.clear();
+            tasks.1.abort_all();
         }
     }
 }

@@ -1,4 +1,4 @@
-//! One link at work: a task that drives its session over its transport.
+//! One link at work: what drives its session over its transport, beside that.
 //!
 //! Laws: what comes off a channel is taken at once, whatever waits for the node (a transport event
 //! is never left lying for want of a place elsewhere); a class's messages reach its channel in the

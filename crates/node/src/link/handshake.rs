@@ -337,9 +337,9 @@ impl Links {
         }
         let (opened, opens) = oneshot::channel();
         let shared = Arc::clone(&self.shared);
-        let driver = Driver::new(link, shared, transport, events, opened);
+        let driver = Driver::new(link, shared, Arc::clone(&transport), events, opened);
         place.keep();
-        tokio::spawn(driver.run());
+        transport.beside(Box::pin(driver.run()));
         Ok(opens)
     }
 }

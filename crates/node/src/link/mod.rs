@@ -1,6 +1,6 @@
 //! Links: admitted WebRTC connections between two nodes, four ordered channels each.
 //!
-//! [`Links`] dials and answers. Each link is a task (`driver`) that drives a session of
+//! [`Links`] dials and answers. Each link has a `driver` that drives a session of
 //! `overlane_core::lane` over a [`transport::Transport`]; WebRTC is one ([`connection`]). Who is at
 //! the other end is the signer of the session description whose fingerprint DTLS proved.
 //!
@@ -10,6 +10,7 @@
 //!
 //! Source: protocol decision 6 (links and lanes), threats 1 to 4, 14 and 16.
 
+mod beside;
 pub mod config;
 pub mod connection;
 pub mod count;

@@ -26,6 +26,7 @@ use webrtc::runtime::{
     TokioRuntime, Transmit,
 };
 
+use super::beside::Beside;
 use super::count::{Counted, Held};
 use super::ice::{Gathering, RESOLVE_DEADLINE_MS};
 use super::relay::{Rounds, asks_in_vain, is_channel_bind, is_renewal};
@@ -114,6 +115,7 @@ pub(crate) struct LinkRuntime {
     far: FarEnd,
     gathering: Gathering,
     rounds: Rounds,
+    beside: Beside,
     #[cfg(test)]
     pub(crate) cable: Cable,
 }
@@ -154,6 +156,7 @@ impl LinkRuntime {
             },
             gathering,
             rounds,
+            beside: Beside::new(),
             #[cfg(test)]
             cable: Cable::default(),
         }
@@ -162,6 +165,11 @@ impl LinkRuntime {
     /// What is heard of the servers that help through NATs.
     pub(super) fn gathering(&self) -> &Gathering {
         &self.gathering
+    }
+
+    /// Where the task of its driver takes up work.
+    pub(super) fn beside(&self) -> &Beside {
+        &self.beside
     }
 
     /// The rounds of its driver.
@@ -183,7 +191,7 @@ impl LinkRuntime {
 impl Runtime for LinkRuntime {
     fn spawn(&self, future: Pin<Box<dyn Future<Output = ()> + Send>>) -> Box<dyn JoinHandle> {
         let counted = self.held.drivers.one();
-        self.inner.spawn(Rounds::driver(Box::pin(async move {
+        self.beside.spawn(Rounds::driver(Box::pin(async move {
             let _counted = counted;
             future.await;
         })))

@@ -4,6 +4,7 @@
 
 use std::fmt;
 use std::net::IpAddr;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -71,6 +72,12 @@ pub trait Transport: fmt::Debug + Send + Sync + 'static {
     /// # Errors
     /// As [`Self::answer`].
     async fn conclude(&self, answer: &str) -> Result<(), TransportError>;
+
+    /// Does this beside what it does itself, in the same task where it has one: what works for one connection alone then
+    /// wakes nobody else.
+    fn beside(&self, work: Pin<Box<dyn Future<Output = ()> + Send>>) {
+        tokio::spawn(work);
+    }
 
     /// The address of the other side's host, once the way is known and leads there without a relay.
     fn far_host(&self) -> Option<IpAddr> {
