@@ -74,3 +74,47 @@ fn a_drawn_crash_keeps_what_is_durable_and_any_part_of_the_rest() {
     let all = [(1, 1), (1, 2), (2, 1), (2, 2)];
     assert_eq!(left, BTreeSet::from(all));
 }
+
+#[test]
+fn a_file_without_a_name_is_kept_for_who_has_it_open_and_no_longer() {
+    let (path, next) = (Path::new("/file"), Path::new("/next"));
+    let disk = Disk::new();
+    let write = |path, byte: u8| {
+        let mut file = disk.open(path, OpenMode::Create).unwrap();
+        file.write_at(&[byte; 1_000], 0).unwrap();
+        file
+    };
+    for byte in 0..50 {
+        drop(write(next, byte));
+        disk.rename(next, path).unwrap();
+    }
+    assert_eq!(disk.bytes(), 1_000, "a file takes the place of another");
+    let mut first = disk.open(path, OpenMode::Read).unwrap();
+    let mut second = disk.open(path, OpenMode::Read).unwrap();
+    disk.remove(path).unwrap();
+    drop(write(path, 50));
+    assert_eq!(disk.bytes(), 2_000);
+    let mut read = [0; 1_000];
+    assert_eq!(first.read_at(&mut read, 0).unwrap(), 1_000);
+    assert_eq!(read, [49; 1_000]);
+    drop(first);
+    assert_eq!(second.read_at(&mut read, 0).unwrap(), 1_000);
+    drop(second);
+    assert_eq!(disk.bytes(), 1_000, "nobody can see it any more");
+    // A crash may bring back what was removed.
+    let before = disk.recording();
+    let removed = before.len() - 3;
+    let mut kept = BTreeSet::new();
+    before.crash_images(
+        removed,
+        CrashChoices {
+            exhaustive_max: 0,
+            samples: 64,
+            ..ALL
+        },
+        |image| {
+            kept.insert(image.file(path).map(<[u8]>::len));
+        },
+    );
+    assert!(kept.contains(&Some(1_000)), "{kept:?}");
+}

@@ -52,6 +52,8 @@ struct State {
     calls: Calls,
     faults: Faults,
     locks: BTreeSet<Key>,
+    /// How often each file is open.
+    open: BTreeMap<Inode, usize>,
     cut_off: bool,
 }
 
@@ -102,6 +104,15 @@ impl Disk {
         std::mem::swap(&mut *state, &mut *fresh);
         state.calls = fresh.calls;
         state.locks = std::mem::take(&mut fresh.locks);
+    }
+
+    /// How many bytes its files have now, those without a name that somebody has open among them.
+    pub fn bytes(&self) -> usize {
+        self.state()
+            .contents
+            .values()
+            .map(|content| content.len())
+            .sum()
     }
 
     /// How many effects and flushes are recorded.
@@ -328,7 +339,8 @@ impl Vfs for Disk {
             return Err(io::ErrorKind::IsADirectory.into());
         }
         state.names.remove(&from);
-        state.names.insert(Arc::clone(&to), inode);
+        let before = state.names.insert(Arc::clone(&to), inode);
+        before.into_iter().for_each(|before| state.let_go(before));
         state.record(Effect::Rename(from, to, inode));
         Ok(())
     }
@@ -337,8 +349,9 @@ impl Vfs for Disk {
         let path = key(path);
         let mut state = self.state();
         state.change()?;
-        state.inode_of(&path)?;
+        let inode = state.inode_of(&path)?;
         state.names.remove(&path);
+        state.let_go(inode);
         state.record(Effect::Remove(path));
         Ok(())
     }
@@ -385,10 +398,29 @@ impl State {
         self.record(Effect::Make(path, inode));
         inode
     }
+
+    /// What has neither a name nor a user is gone; what a crash brings back is in the record.
+    fn let_go(&mut self, inode: Inode) {
+        let named = self.names.values().any(|&of| of == inode);
+        if !named && !self.open.contains_key(&inode) {
+            self.contents.remove(&inode);
+        }
+    }
+
+    fn close(&mut self, inode: Inode) {
+        if let Some(users) = self.open.get_mut(&inode) {
+            *users = users.saturating_sub(1);
+            if *users == 0 {
+                self.open.remove(&inode);
+                self.let_go(inode);
+            }
+        }
+    }
 }
 
 impl Disk {
     fn opened(&self, inode: Inode, lock: Option<Key>) -> Box<dyn VfsFile> {
+        *self.state().open.entry(inode).or_default() += 1;
         Box::new(OpenFile {
             disk: self.clone(),
             inode,
@@ -406,9 +438,11 @@ struct OpenFile {
 
 impl Drop for OpenFile {
     fn drop(&mut self) {
+        let mut state = self.disk.state();
         if let Some(lock) = &self.lock {
-            self.disk.state().locks.remove(lock);
+            state.locks.remove(lock);
         }
+        state.close(self.inode);
     }
 }
 
