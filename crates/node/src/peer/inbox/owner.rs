@@ -1,8 +1,9 @@
 //! The owner's side: what holders have for this node, from fetching it to its taking.
 //!
 //! Law **in order**: mail of a stream is admitted in the order of its sequences, when all holders that answer
-//! have given what they hold, so that no mail makes another stale. Law **custody**: a mail is admitted
-//! charged to the inbox's share, and into custody in the same batch; what finds no room waits where it is.
+//! have given what they hold, and nothing more when asked again, so that no mail makes another stale. Law **custody**:
+//! a mail is admitted charged to the inbox's share, and into custody in the same batch; what finds no room waits where
+//! it is.
 //! Law **released when taken**: its holders are told to let go of a mail when its application has taken it,
 //! durably, or had before.
 
@@ -45,6 +46,8 @@ pub(super) struct Owner {
     /// Those that were asked and have not ended, and how long they are waited for.
     asked: BTreeSet<Did>,
     gather_until_ms: Option<u64>,
+    /// Something came since all were asked last.
+    grew: bool,
     fetched: BTreeMap<(StreamKey, u64, TransactionDigest), Box<Mail>>,
     fetched_bytes: usize,
     /// With the engine.
@@ -270,6 +273,7 @@ impl Peer {
             return self.keep(Job::NotKept(digest), false, now);
         }
         owner.fetched_bytes += bytes;
+        owner.grew = true;
         owner.fetched.insert(key, mail);
     }
 
@@ -279,10 +283,19 @@ impl Peer {
         if settled && owner.holders.contains(&from) {
             owner.drained.insert(from);
         }
-        if owner.asked.is_empty() {
-            owner.gather_until_ms = None;
-            self.admit_fetched(now);
+        if !owner.asked.is_empty() {
+            return;
         }
+        let time_left = owner.gather_until_ms.is_some_and(|it| it > now.steady_ms);
+        if std::mem::take(&mut owner.grew) && time_left {
+            // What a holder pushed may be behind its last answer, where they came by different ways. What is behind is
+            // given again; so all have given all once nothing comes any more.
+            let mut again = owner.holders.clone();
+            again.extend((!again.contains(&from)).then_some(from));
+            return self.fetch_from(again, now);
+        }
+        owner.gather_until_ms = None;
+        self.admit_fetched(now);
     }
 
     /// Admits what was fetched, in order, as far as custody has room.
@@ -406,5 +419,49 @@ impl Peer {
     pub(super) fn sign_removals(&mut self, now: Now) {
         let signer = self.signer.clone();
         self.keep(Job::SignRemovals(signer), false, now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture::{NOW, peer};
+    use super::*;
+
+    /// How often holders were asked since.
+    fn asked(peer: &mut Peer) -> usize {
+        let effects = std::iter::from_fn(|| peer.poll_effect());
+        let asks = |it: &PeerEffect| match it {
+            PeerEffect::Keep(work) => matches!(work.job, Job::Fetch(_)),
+            _ => false,
+        };
+        effects.filter(asks).count()
+    }
+
+    #[test]
+    fn law_mail_is_admitted_once_its_holders_give_nothing_more_or_their_time_is_over() {
+        let holder = Did([4; 20]);
+        let mut peer = peer();
+        peer.mail.owner.holders = vec![holder];
+        peer.fetch_mail(NOW);
+        assert_eq!(asked(&mut peer), 1);
+        for _ in 0..3 {
+            peer.mail.owner.grew = true;
+            peer.handle_drained(holder, true, NOW);
+            assert_eq!(asked(&mut peer), 1, "something came: it is asked again");
+            assert!(peer.mail.owner.gather_until_ms.is_some());
+        }
+        peer.handle_drained(holder, true, NOW);
+        assert_eq!(asked(&mut peer), 0);
+        assert_eq!(peer.mail.owner.gather_until_ms, None);
+        // One that gives without end is asked no longer than that.
+        peer.fetch_mail(NOW);
+        let late = Now {
+            steady_ms: NOW.steady_ms + GATHER_MS,
+            ..NOW
+        };
+        peer.mail.owner.grew = true;
+        peer.handle_drained(holder, true, late);
+        assert_eq!(asked(&mut peer), 1, "the first question alone");
+        assert_eq!(peer.mail.owner.gather_until_ms, None);
     }
 }
