@@ -11,6 +11,7 @@ use overlane_relay::inbox::OutcomeKind;
 use overlane_relay::inbox::bounds::INBOX_MAILS;
 
 use super::mesh::Mesh;
+use super::mesh::broken::{Broken, caught};
 use super::{MINUTE_MS, arrived, behind, bodies, cast, comes_back, letters, ring_of, taken};
 
 /// The ends that a node was told of its mail, in all its lives; none twice.
@@ -201,4 +202,57 @@ fn mail_that_was_handed_on_by_all_has_its_end_told_by_those_it_was_handed_to() {
     let ends = ends(&mesh, from);
     assert_eq!(ends.len(), 3, "its end is told");
     assert!(ends.values().all(|it| *it == OutcomeKind::Taken));
+}
+
+/// Those that it was handed on to told its end while its sender was away, and its sender is linked to none of them.
+fn a_sender_that_was_away_hears_of_the_end_from_those_it_is_not_linked_to() {
+    let mut mesh = ring_of(11, 4, INBOX_MAILS);
+    let away = 1;
+    let others = behind(&mesh, away);
+    let (later, first) = (&others[..3], &others[3..6]);
+    // The ring needs no link between it and those that come later.
+    let (from, by) = (others[6], first[2]);
+    mesh.crash(away, true);
+    for &index in later {
+        mesh.crash(index, true);
+    }
+    mesh.run_for(4 * MINUTE_MS);
+    let ids = letters(&mut mesh, from, away, 3);
+    mesh.run_for(MINUTE_MS);
+    for id in ids {
+        assert_eq!(mesh.holders(from, id).len(), 3);
+    }
+    mesh.strangers = later.iter().map(|&it| [it, from]).collect();
+    for &index in later {
+        comes_back(&mut mesh, index, by);
+    }
+    mesh.run_for(4 * MINUTE_MS);
+    for &index in first {
+        assert_eq!(mesh.held(index, away), 0, "handed on: {index}");
+    }
+    mesh.crash(from, true);
+    mesh.run_for(2 * MINUTE_MS);
+    comes_back(&mut mesh, away, by);
+    mesh.run_for(2 * MINUTE_MS);
+    assert_eq!(taken(&mut mesh, away), bodies(3));
+    mesh.run_for(2 * MINUTE_MS);
+    mesh.crash(away, true);
+    comes_back(&mut mesh, from, others[8]);
+    mesh.run_for(5 * MINUTE_MS);
+    for &index in later {
+        assert!(!mesh.linked(from, index), "no link to {index}");
+    }
+    let ends = ends(&mesh, from);
+    assert_eq!(ends.len(), 3, "its end is told");
+    assert!(ends.values().all(|it| *it == OutcomeKind::Taken));
+}
+
+#[test]
+fn law_mail_has_its_end_told_also_by_those_its_sender_is_not_linked_to() {
+    a_sender_that_was_away_hears_of_the_end_from_those_it_is_not_linked_to();
+    let said = caught(
+        Broken::HeirsNotSought,
+        a_sender_that_was_away_hears_of_the_end_from_those_it_is_not_linked_to,
+    );
+    assert!(said.contains("its end is told"), "{said}");
 }

@@ -30,6 +30,8 @@ pub(crate) enum Broken {
     MailReleasedUntaken,
     /// A holder that leaves a chain lets go of its mail before the chain has it.
     MailDroppedByLeaver,
+    /// A sender says to nobody that it is not linked to that it is here.
+    HeirsNotSought,
     /// Nobody is told that a keeper of mail broke off.
     KeeperBreaksUntold,
     /// Those behind a place forget the keys of whom they met.

@@ -12,7 +12,7 @@ use overlane_core::identity::Signer;
 use overlane_core::mail::MAIL_LIFE_DEFAULT_MS;
 use overlane_core::replay::Now;
 use overlane_core::seal::{SEALED_NAMESPACE, SealContext, SealingSecret, open, seal};
-use overlane_core::transaction::{Data, Namespace};
+use overlane_core::transaction::{Data, Message, Namespace, Payload};
 use overlane_core::{Coded, Did, TransactionDigest, TxId};
 use overlane_node::inbox::{
     Arrived, Effect, InboxError, Job, Keeper, MailEvent, MailStatus, Said, TakeId, Told, Work,
@@ -234,6 +234,25 @@ impl Mesh {
         }
         self.run_for(2_000);
         self.opened(index)
+    }
+
+    /// Whether a node says to another that it is not linked to that it is here.
+    pub(super) fn seeks(&self, index: usize, frame: &[u8]) -> bool {
+        let Ok(payload) = Payload::from_frame(frame) else {
+            return false;
+        };
+        let transaction = payload.transaction();
+        let (stream, _) = transaction.claims().unwrap();
+        let far = self
+            .nodes
+            .iter()
+            .position(|it| it.did == stream.destination);
+        let here = match transaction.data().message() {
+            Message::Storage(body) => Said::from_body(body) == Ok(Said::Here),
+            _ => false,
+        };
+        let own = stream.origin == self.nodes[index].did;
+        own && here && far.is_some_and(|far| !self.linked(index, far))
     }
 
     fn sealing(&self, index: usize) -> SealingSecret {

@@ -160,6 +160,8 @@ pub(crate) struct Mesh {
     pub(crate) holds_offers: bool,
     /// Nodes that no link can be made between.
     pub(crate) apart: BTreeSet<usize>,
+    /// Two nodes each that no link can be made between.
+    pub(crate) strangers: BTreeSet<[usize; 2]>,
     /// Nodes that read nothing.
     pub(crate) deaf: BTreeSet<usize>,
     /// Nodes that read everything and do nothing about it.
@@ -202,6 +204,7 @@ impl Mesh {
             holds_offers: false,
             slow_lanes: false,
             apart: BTreeSet::new(),
+            strangers: BTreeSet::new(),
             deaf: BTreeSet::new(),
             idle: BTreeSet::new(),
             told_idle: Vec::new(),
@@ -716,8 +719,11 @@ impl Mesh {
             {
                 heard.push(frame.clone());
             }
+            let lost = self.broken == Some(Broken::HeirsNotSought) && self.seeks(index, &frame);
             let lane = self.lanes.entry((link, index, class)).or_default();
-            if lane.frames.len() < LANE_PLACES {
+            if lost {
+                LaneAnswer::Placed
+            } else if lane.frames.len() < LANE_PLACES {
                 lane.frames.push_back(frame);
                 LaneAnswer::Placed
             } else {

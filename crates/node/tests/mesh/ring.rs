@@ -105,6 +105,7 @@ impl Mesh {
         let apart = |index: usize| self.apart.contains(&index);
         match far {
             Some(far) if apart(far) && apart(index) => return Err("transport/open"),
+            Some(far) if self.are_strangers(far, index) => return Err("transport/open"),
             Some(_) if offer.signer() == from => {}
             _ => return Err("link/other_signer"),
         }
@@ -144,6 +145,10 @@ impl Mesh {
     pub(crate) fn linked(&self, one: usize, other: usize) -> bool {
         let mut links = self.links.values();
         links.any(|ends| ends.contains(&one) && ends.contains(&other))
+    }
+
+    fn are_strangers(&self, one: usize, other: usize) -> bool {
+        self.strangers.contains(&[one, other]) || self.strangers.contains(&[other, one])
     }
 
     fn is_still(&self) -> bool {

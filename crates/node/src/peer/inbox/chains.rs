@@ -11,8 +11,9 @@ use overlane_relay::log::Peer as Bringer;
 
 use super::super::Peer;
 use super::super::lanes::InboundLane;
+use super::heirs::{HEIRS_SOUGHT_MAX, HEIRS_WAITING_MAX};
 use super::keeper::Job;
-use super::sender::{HEIRS_WAITING_MAX, SENDING_MAX};
+use super::sender::SENDING_MAX;
 
 /// Lookups at a time.
 pub const LOOKUPS_AT_ONCE: usize = 8;
@@ -38,7 +39,12 @@ pub const CHAIN_FRESH_MS: u64 = 30_000;
 
 // Whoever wants a lookup has a place for it: nobody's mail waits for one that is not made.
 const _: () = assert!(
-    INBOXES_MAX + ANNOUNCED_OWNERS_MAX + DEPOSITS_WAITING_MAX + SENDING_MAX + HEIRS_WAITING_MAX
+    INBOXES_MAX
+        + ANNOUNCED_OWNERS_MAX
+        + DEPOSITS_WAITING_MAX
+        + SENDING_MAX
+        + HEIRS_WAITING_MAX
+        + HEIRS_SOUGHT_MAX
         <= LOOKUPS_WAITING_MAX
 );
 

@@ -15,6 +15,7 @@ mod book;
 mod chains;
 #[cfg(test)]
 mod fixture;
+mod heirs;
 mod keeper;
 mod out;
 mod owner;
@@ -34,6 +35,7 @@ use super::counters::count;
 use super::lanes::InboundLane;
 use super::{Delivery, Effect as PeerEffect, Event, Peer, SendId};
 use chains::{Chains, Deposit};
+use heirs::Heirs;
 use out::Out;
 use owner::Owner;
 use sender::Sender;
@@ -48,6 +50,7 @@ pub use chains::{
     ANNOUNCED_MAX, ANNOUNCED_OWNERS_MAX, CHAIN_FRESH_MS, CHAINS_KNOWN_MAX, DEPOSITS_WAITING_MAX,
     LOOKUPS_AT_ONCE, LOOKUPS_WAITING_MAX,
 };
+pub use heirs::{HEIRS_PAUSE_MAX_MS, HEIRS_SOUGHT_MAX, HEIRS_WAITING_MAX};
 pub use keeper::{
     FORGET_EVERY, GONE_SLOT, Holdings, Job, Keeper, OWN_SLOT, RECONCILE_WAITING_MAX,
     RECONCILED_AT_ONCE, Told, Work,
@@ -55,8 +58,7 @@ pub use keeper::{
 pub use out::{SAYING_ALL_MAX_BYTES, SAYING_AT_ONCE, SAYING_MAX_BYTES};
 pub use owner::{FETCHED_MAX, FETCHED_MAX_BYTES, GATHER_MS, SIGN_AFTER_MS};
 pub use sender::{
-    DELIVERED_WITHIN_MS, DEPOSITS_MAX, HEIRS_WAITING_MAX, HELD_TOO_WITHIN_MS, HELD_WITHIN_MS,
-    SENDING_MAX,
+    DELIVERED_WITHIN_MS, DEPOSITS_MAX, HELD_TOO_WITHIN_MS, HELD_WITHIN_MS, SENDING_MAX,
 };
 pub use types::{Arrived, Effect, InboxError, MailEvent, MailStatus, TakeId, WaitingMail};
 pub use wire::{INBOX_NAMESPACE, Said};
@@ -114,6 +116,7 @@ pub(super) struct MailPart {
     places: VecDeque<InboundLane>,
     chains: Chains,
     sender: Sender,
+    heirs: Heirs,
     /// Sent since, and not asked after yet.
     begun: Vec<TransactionDigest>,
     owner: Owner,
@@ -502,6 +505,7 @@ impl Peer {
             self.fetch_mail(now);
             self.sign_removals(now);
             self.ask_what_became(now);
+            self.seek_heirs(now);
         }
     }
 

@@ -39,9 +39,6 @@ pub const HELD_WITHIN_MS: u64 = 10_000;
 /// How long the other holders have for theirs once another node has given its receipt, in milliseconds.
 pub const HELD_TOO_WITHIN_MS: u64 = 2_000;
 
-/// Words on the end of mail that wait until it is known whether the ring names who says them.
-pub const HEIRS_WAITING_MAX: usize = 256;
-
 /// How often a message is given to the chain, as the ring names it by then.
 pub const DEPOSITS_MAX: u8 = 3;
 
@@ -55,9 +52,6 @@ pub(super) struct Sender {
     sending: BTreeMap<TransactionDigest, Sending>,
     /// Held, and on their way into the book.
     remembering: BTreeMap<TransactionDigest, Remembering>,
-    /// Those that were not asked, and say what became of a mail that others hold: it counts where the ring names
-    /// them by now, as those who hold hand on.
-    heirs: Vec<(Did, Outcome)>,
     /// As the book has it.
     held: BTreeMap<TransactionDigest, HeldElsewhere>,
 }
@@ -120,6 +114,12 @@ impl Sender {
     pub(super) fn holders(&self) -> BTreeSet<Did> {
         let open = self.held.values().filter(|it| it.end.is_none());
         open.flat_map(|it| it.by.keys().copied()).collect()
+    }
+
+    /// Whom mail of this node's is for whose end is not known.
+    pub(super) fn open_destinations(&self) -> BTreeSet<Did> {
+        let open = self.held.values().filter(|it| it.end.is_none());
+        open.map(|it| it.destination).collect()
     }
 }
 
@@ -289,25 +289,7 @@ impl Peer {
                 Err(code) => self.no_holders(digest, code, now),
             }
         }
-        let heirs = std::mem::take(&mut self.mail.sender.heirs);
-        for (by, outcome) in heirs {
-            if outcome.destination != destination {
-                self.mail.sender.heirs.push((by, outcome));
-            } else if chain.is_ok_and(|chain| chain.contains(&by)) {
-                self.keep(Job::HandedOn(by, outcome), false, now);
-            }
-        }
-    }
-
-    /// One that was not asked says what became of a mail: the ring is asked whether it is named by now.
-    fn handle_heir(&mut self, by: Did, outcome: Outcome, now: Now) {
-        let destination = outcome.destination;
-        let heirs = &mut self.mail.sender.heirs;
-        if heirs.len() < HEIRS_WAITING_MAX && !heirs.contains(&(by, outcome)) {
-            heirs.push((by, outcome));
-            self.forget_chain(destination);
-            self.look_up_for_sender(destination, now);
-        }
+        self.heirs_known(destination, chain, now);
     }
 
     fn give(&mut self, digest: TransactionDigest, chain: &[Did], now: Now) {
@@ -561,11 +543,7 @@ impl Peer {
     /// Asks those that hold mail of this node's what became of it.
     pub(super) fn ask_what_became(&mut self, now: Now) {
         for holder in self.mail.sender.holders() {
-            if holder == self.did {
-                self.keep(Job::Met(holder), false, now);
-            } else {
-                self.say_of_mail(holder, &Said::Here, now);
-            }
+            self.say_here(holder, now);
         }
     }
 
