@@ -100,7 +100,7 @@ pub const STATEMENTS_ALONE_MAX: u64 = 8;
 
 /// Bytes of a link that a receiver grants again early, within [`STATEMENTS_ALONE_MAX`]: the sooner a grant comes, the less
 /// a sender near by needs to have under way.
-pub const GRANT_EARLY_BYTES: u64 = 32 * 1024;
+pub const GRANT_EARLY_BYTES: u64 = 16 * 1024;
 
 /// Control frames heard after which a side answers early, within [`STATEMENTS_ALONE_MAX`]: so the other side's early
 /// grants find their places.
@@ -250,17 +250,19 @@ const _: () = assert!(
     "a quarter of the lane window is a whole number of frames"
 );
 /// Bytes of a link's window that a sender of data uses however near the other side is: grants may lag by just
-/// under a quarter, or by [`GRANT_EARLY_BYTES`] where they come early and one more of them is under way, and the largest
+/// under a quarter, or by [`GRANT_EARLY_BYTES`] where they come early and some more of them are under way, and the largest
 /// frame finds room all the same.
 pub(super) const fn near(link_bytes: u64, early: bool) -> u64 {
     let quarter = link_bytes / GRANT_FRACTION;
-    let lag = if early && 2 * GRANT_EARLY_BYTES < quarter {
-        2 * GRANT_EARLY_BYTES
+    let lag = if early && NEAR_EARLY_BYTES < quarter {
+        NEAR_EARLY_BYTES
     } else {
         quarter
     };
     lag + FRAME_MAX_BYTES as u64
 }
+/// What is under way to a near peer beside a largest frame while grants come early.
+const NEAR_EARLY_BYTES: u64 = 5 * GRANT_EARLY_BYTES;
 /// Whether a peer so far away is near: its way asks for less than what is used however near it is.
 pub(super) const fn is_near(link_bytes: u64, round_trip_ms: u64) -> bool {
     PIPE_BYTES_PER_MS.saturating_mul(round_trip_ms) < near(link_bytes, false)

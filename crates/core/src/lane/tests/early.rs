@@ -93,7 +93,7 @@ fn spread(rules: [Rules; 2]) -> Result<(), Broken> {
     }
     came(&pair)?;
     for class in DATA {
-        fill(&mut pair, 0, class, 3, 15 * 1024);
+        fill(&mut pair, 0, class, 2, 41 * 1024 + 512);
     }
     pair.settle()?;
     came(&pair)
@@ -143,8 +143,8 @@ fn crossed(seed: u64, rules: [Rules; 2]) -> Result<bool, Broken> {
     let unheard = [0, 1].map(|side| pair.ends[side].session.status().unanswered_control);
     for side in 0..2 {
         for class in DATA {
-            let size = 13 * 1024 + rng.below(5 * 1024) as usize;
-            fill(&mut pair, side, class, 3, size);
+            let size = 41 * 1024 + rng.below(1024) as usize;
+            fill(&mut pair, side, class, 2, size);
         }
     }
     // Long before a probe.
