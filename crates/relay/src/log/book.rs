@@ -133,6 +133,11 @@ impl Book {
             || self.whole.bytes.saturating_add(bytes as u64) > retention.bytes
     }
 
+    /// Whether the log has more than is kept of it.
+    pub(super) fn is_over(&self, retention: &Retention) -> bool {
+        self.whole.entries > retention.entries || self.whole.bytes > retention.bytes
+    }
+
     /// Whose oldest makes room for an author, in a full log that lets go of its oldest: its own once it has its share,
     /// else that of whoever has most of what there is too much of. So who has less than its share loses nothing to others.
     /// A share is the log's bound divided by the authors that have one of their own, and one for all others together.

@@ -1,7 +1,7 @@
 //! Keeping: an envelope is numbered, room is made for it, and the accounts follow.
 
 use super::book::{Book, HANDED_ON_SLOT, Numbering, check_evicted, is_few};
-use super::bounds::{NUMBER_MAX, OLDEST_PAGE, OLDEST_PAGES_PER_CALL};
+use super::bounds::{EVICTED_PER_CALL, NUMBER_MAX, OLDEST_PAGE, OLDEST_PAGES_PER_CALL};
 use super::id::{EnvelopeId, LogId};
 use super::logs::{Closing, Logs, Result, SLOT_ROWS};
 use super::mutant::Mutant;
@@ -9,9 +9,12 @@ use super::refusal::Refusal;
 use super::retention::{Full, Retention};
 use super::rules::{Judged, Rules};
 use super::store::{Entry, LogStore};
-use super::told::{Event, LogsError, Place};
+use super::told::{Event, Failure, LogsError, Place};
 use overlane_core::Did;
 use overlane_recon::bounds::TOP;
+
+/// Who brings nothing, and has no share: for it the oldest of whoever has most makes room.
+const NOBODY: Did = Did([0; 20]);
 
 impl<S: LogStore, R: Rules> Logs<S, R> {
     /// Stages an envelope that its log's rules took, and gives its number: the one it has, or a new
@@ -153,6 +156,30 @@ impl<S: LogStore, R: Rules> Logs<S, R> {
             });
         }
         Ok(())
+    }
+
+    /// Lets go of what a log has more than is kept of it by now, a few in a call: of the oldest of whoever has most. Says
+    /// whether there is more. A log that makes room fairly is small, and makes it as mail comes.
+    ///
+    /// # Errors
+    /// The store fails.
+    pub fn trim(&mut self, log: &LogId) -> Closing<bool, S> {
+        let retention = self.rules.retention(log);
+        if is_few(&retention) || self.is_broken(Mutant::TrimNothing) {
+            return Ok(false);
+        }
+        for _ in 0..EVICTED_PER_CALL {
+            if !self.book(log)?.is_over(&retention) {
+                return Ok(false);
+            }
+            match self.oldest_of_share(log, &NOBODY, &retention) {
+                Ok(Some(entry)) => self.let_go(log, &entry, false)?,
+                Ok(None) => return Ok(false),
+                Err(Failure::Refused(_)) => return Ok(true),
+                Err(Failure::Failed(error)) => return Err(self.close(error)),
+            }
+        }
+        Ok(true)
     }
 
     /// The oldest entry of whoever makes room for an author ([`Book::makes_room`]).

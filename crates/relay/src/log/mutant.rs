@@ -32,6 +32,8 @@ pub enum Mutant {
     HandOnWhatWasNotAsked,
     /// What waits is read from the store whenever it is counted.
     CountTheStored,
+    /// What a log has more than is kept of it stays until something comes.
+    TrimNothing,
     /// Every name of a log is read for each question in the space that its holders share.
     LoadTheShared,
 }

@@ -16,3 +16,4 @@ mod mutants;
 mod shared;
 mod support;
 mod sync;
+mod trim;

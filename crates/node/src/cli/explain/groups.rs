@@ -160,8 +160,8 @@ pub(super) const ENTRIES: &[Entry] = &[
     ),
     entry(
         "log/busy",
-        "More waits for the next transaction of a log than it takes.",
-        LATER,
+        "More waits for the next transaction of a log than it takes; or the log has far more than is kept of it by now (`groups.keep_posts`, `groups.keep_max_bytes`), and lets go of it a part at a time.",
+        "nothing: it is tried again by itself; a post of this node's own user is to be posted again in a minute",
     ),
     entry(
         "log/exchanges_full",

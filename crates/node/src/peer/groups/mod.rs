@@ -132,6 +132,9 @@ pub const FOLLOW_MS: u64 = 5 * 60_000;
 /// How often what is too old is let go of, in milliseconds.
 pub const MAINTAIN_MS: u64 = 60_000;
 
+/// How soon after one the next comes while a log has more than is kept of it, in milliseconds.
+pub const TRIM_AGAIN_MS: u64 = 1_000;
+
 const _: () = assert!(WORDS_MAX_BYTES > overlane_core::wire::bounds::DATA_MAX_BYTES);
 const _: () = assert!(SYNCS_MAX < overlane_relay::log::bounds::EXCHANGES_MAX);
 const _: () = assert!(POSTS_WAITING_MAX < overlane_relay::log::bounds::OWED_MAX);

@@ -1,0 +1,58 @@
+//! Less of a log is kept than there is.
+
+use crate::support::*;
+use overlane_relay::log::bounds::EVICTED_PER_CALL;
+use overlane_relay::log::{Entry, LogStore, Mutant};
+
+/// A log of two authors, one of whom wrote most, of which ten are kept from now on. What is left, and of whom; or how
+/// the member's post that came then was answered.
+fn trimmed(mutant: Option<Mutant>) -> Result<Vec<u8>, String> {
+    let mut host = node(Plain::of(&[1, 2], &[9]));
+    if let Some(mutant) = mutant {
+        host.break_rule(mutant);
+    }
+    for number in 0..3 * EVICTED_PER_CALL as u64 {
+        if host.is_full() {
+            host.flush(NOW_MS).unwrap();
+        }
+        let author = if number % 100 == 0 { 1 } else { 2 };
+        let post = envelope(author, number);
+        host.post(LOG, post, peer(author), NOW_MS).unwrap();
+    }
+    host.flush(NOW_MS).unwrap();
+    host.rules().retention.entries = 10;
+    loop {
+        let before = host.size(&LOG).unwrap().0;
+        let more = host.trim(&LOG).unwrap();
+        let after = host.size(&LOG).unwrap().0;
+        assert!(
+            before - after <= EVICTED_PER_CALL as u64,
+            "a part at a time"
+        );
+        host.flush(NOW_MS).unwrap();
+        if !more {
+            break;
+        }
+    }
+    send(&mut host, 1, &envelope(1, 100_000));
+    host.flush(NOW_MS).unwrap();
+    let told = words(&owed(&mut host)).pop().unwrap();
+    if !told.starts_with("ack") {
+        return Err(told);
+    }
+    let entries = host.store().entries(&LOG, 0, 100).unwrap();
+    let author = |it: &Entry| if it.author == did(1) { 1 } else { 2 };
+    Ok(entries.iter().map(author).collect())
+}
+
+#[test]
+fn law_a_log_of_which_less_is_kept_lets_go_of_the_rest_by_itself() {
+    let left = trimmed(None).unwrap();
+    let of_one = left.iter().filter(|it| **it == 1).count();
+    assert_eq!(
+        (left.len(), of_one),
+        (10, 5),
+        "whoever has most gives: {left:?}"
+    );
+    assert_eq!(trimmed(Some(Mutant::TrimNothing)).unwrap_err(), "log/busy");
+}
