@@ -5,8 +5,8 @@ use overlane_core::seal::SealingKey;
 use overlane_core::wire::cbor::Writer;
 use overlane_core::{Coded, Did};
 use overlane_node::peer::groups::{
-    ASKS_WAITING_MAX, Ask, AskId, EVERY_MS, GroupsError, IN_HAND_MAX, LINES_MAX, NAME_MAX_BYTES,
-    POSTS_PER_ASK, POSTS_WAITING_MAX, Reply, WORDS_MAX,
+    ASKS_WAITING_MAX, Ask, AskId, EVERY_MS, GroupsError, IN_HAND_MAX, LINES_MAX, MAINTAIN_MS,
+    NAME_MAX_BYTES, POSTS_PER_ASK, POSTS_WAITING_MAX, Reply, WORDS_MAX,
 };
 use overlane_relay::log::bounds::EVICTED_PER_CALL;
 use overlane_relay::log::testkit::MemoryLogs;
@@ -103,7 +103,6 @@ fn law_group_bounds_refuse_by_name() {
     assert_eq!(code(net.asked(0, again)), "group/in_already");
 }
 
-/// Words and nodes that something waits to be said to, while nothing comes to a lane.
 /// Its user says that less is kept from now on: the next post makes room, however much that is.
 #[test]
 fn group_a_log_of_which_less_is_kept_from_now_on_takes_a_post_all_the_same() {
@@ -124,6 +123,35 @@ fn group_a_log_of_which_less_is_kept_from_now_on_takes_a_post_all_the_same() {
     assert_eq!(posted.len(), 1);
 }
 
+/// And what is too much goes with the next maintenance, though nobody posts.
+#[test]
+fn group_a_log_of_which_less_is_kept_from_now_on_lets_go_of_the_rest_by_itself() {
+    let mut owner = alone::over(MemoryLogs::default(), 0);
+    let group = alone::group_of_two(&mut owner, 1).group;
+    let posts = 2 * EVICTED_PER_CALL + 100;
+    let bodies = vec![b"before".to_vec(); posts];
+    owner.ask(AskId(2), Ask::Post { group, bodies }, alone::at(0));
+    alone::answer(&mut owner);
+    owner.handle_timeout(alone::at(0));
+    owner.set_retention(Retention {
+        entries: 10,
+        ..Retention::GROUP
+    });
+    assert_eq!(owner.numbers().logs.let_go, 0);
+    assert!(
+        owner
+            .poll_timeout()
+            .is_some_and(|due_ms| due_ms <= MAINTAIN_MS)
+    );
+    owner.handle_timeout(alone::at(MAINTAIN_MS));
+    owner.flush(alone::at(MAINTAIN_MS));
+    assert_eq!(owner.numbers().logs.let_go, posts as u64 - 10);
+    owner.handle_timeout(alone::at(2 * MAINTAIN_MS));
+    owner.flush(alone::at(2 * MAINTAIN_MS));
+    assert_eq!(owner.numbers().logs.let_go, posts as u64 - 10);
+}
+
+/// Words and nodes that something waits to be said to, while nothing comes to a lane.
 #[test]
 fn law_group_what_waits_to_be_said_is_bounded() {
     let mut net = Net::linked(2, 23);
