@@ -48,6 +48,8 @@ pub(super) struct Owner {
     gather_until_ms: Option<u64>,
     /// Something came since all were asked last.
     grew: bool,
+    /// Holders with which this gathering came to no end: it asks them nothing more.
+    given_up: BTreeSet<Did>,
     fetched: BTreeMap<(StreamKey, u64, TransactionDigest), Box<Mail>>,
     fetched_bytes: usize,
     /// With the engine.
@@ -249,7 +251,10 @@ impl Peer {
         }
         owner.asked.extend(fresh.iter().copied());
         let until_ms = now.steady_ms.saturating_add(GATHER_MS);
-        owner.gather_until_ms.get_or_insert(until_ms);
+        if owner.gather_until_ms.is_none() {
+            owner.given_up.clear();
+            owner.gather_until_ms = Some(until_ms);
+        }
         self.keep(Job::Fetch(fresh), false, now);
     }
 
@@ -280,19 +285,27 @@ impl Peer {
     pub(super) fn handle_drained(&mut self, from: Did, settled: bool, now: Now) {
         let owner = &mut self.mail.owner;
         owner.asked.remove(&from);
-        if settled && owner.holders.contains(&from) {
-            owner.drained.insert(from);
+        let is_holder = owner.holders.contains(&from);
+        match settled {
+            true if is_holder => _ = owner.drained.insert(from),
+            false if is_holder => _ = owner.given_up.insert(from),
+            _ => {}
         }
         if !owner.asked.is_empty() {
             return;
         }
+        let given_up = std::mem::take(&mut owner.given_up);
         let time_left = owner.gather_until_ms.is_some_and(|it| it > now.steady_ms);
         if std::mem::take(&mut owner.grew) && time_left {
             // What a holder pushed may be behind its last answer, where they came by different ways. What is behind is
             // given again; so all have given all once nothing comes any more.
             let mut again = owner.holders.clone();
-            again.extend((!again.contains(&from)).then_some(from));
-            return self.fetch_from(again, now);
+            again.retain(|it| !given_up.contains(it));
+            again.extend((settled && !is_holder).then_some(from));
+            if !again.is_empty() {
+                owner.given_up = given_up;
+                return self.fetch_from(again, now);
+            }
         }
         owner.gather_until_ms = None;
         self.admit_fetched(now);
@@ -453,6 +466,28 @@ mod tests {
         peer.handle_drained(holder, true, NOW);
         assert_eq!(asked(&mut peer), 0);
         assert_eq!(peer.mail.owner.gather_until_ms, None);
+        // With one that came to no end, nothing more is waited for.
+        let endless = Did([5; 20]);
+        peer.mail.owner.holders.push(endless);
+        peer.fetch_mail(NOW);
+        assert_eq!(asked(&mut peer), 1);
+        peer.mail.owner.grew = true;
+        peer.handle_drained(endless, false, NOW);
+        peer.handle_drained(holder, true, NOW);
+        assert_eq!(peer.mail.owner.asked, BTreeSet::from([holder]));
+        peer.handle_drained(holder, true, NOW);
+        assert_eq!(peer.mail.owner.gather_until_ms, None);
+        asked(&mut peer);
+        peer.fetch_mail(NOW);
+        assert_eq!(peer.mail.owner.asked.len(), 2, "the next time, it is asked");
+        peer.mail.owner.grew = true;
+        for it in [holder, endless] {
+            peer.handle_drained(it, false, NOW);
+        }
+        assert_eq!(peer.mail.owner.gather_until_ms, None);
+        peer.mail.owner.holders.pop();
+        peer.mail.owner.grew = false;
+        asked(&mut peer);
         // One that gives without end is asked no longer than that.
         peer.fetch_mail(NOW);
         let late = Now {
