@@ -6,7 +6,8 @@ use overlane_core::wire::cbor::Writer;
 use overlane_core::{Coded, Did};
 use overlane_node::peer::groups::{
     ASKS_WAITING_MAX, Ask, AskId, EVERY_MS, GroupsError, IN_HAND_MAX, LINES_MAX, MAINTAIN_MS,
-    NAME_MAX_BYTES, POSTS_PER_ASK, POSTS_WAITING_MAX, Reply, WORDS_MAX,
+    NAME_MAX_BYTES, POSTS_PER_ASK, POSTS_WAITING_MAX, Reply, TRIM_AGAIN_MS, TRIM_PARTS_MAX,
+    WORDS_MAX,
 };
 use overlane_relay::log::bounds::EVICTED_PER_CALL;
 use overlane_relay::log::testkit::MemoryLogs;
@@ -128,27 +129,30 @@ fn group_a_log_of_which_less_is_kept_from_now_on_takes_a_post_all_the_same() {
 fn group_a_log_of_which_less_is_kept_from_now_on_lets_go_of_the_rest_by_itself() {
     let mut owner = alone::over(MemoryLogs::default(), 0);
     let group = alone::group_of_two(&mut owner, 1).group;
-    let posts = 2 * EVICTED_PER_CALL + 100;
-    let bodies = vec![b"before".to_vec(); posts];
-    owner.ask(AskId(2), Ask::Post { group, bodies }, alone::at(0));
-    alone::answer(&mut owner);
+    let at_once = TRIM_PARTS_MAX * EVICTED_PER_CALL;
+    let posts = at_once + EVICTED_PER_CALL + 50;
+    for part in [POSTS_PER_ASK, posts - POSTS_PER_ASK] {
+        let bodies = vec![b"before".to_vec(); part];
+        owner.ask(AskId(2), Ask::Post { group, bodies }, alone::at(0));
+        alone::answer(&mut owner);
+    }
     owner.handle_timeout(alone::at(0));
     owner.set_retention(Retention {
         entries: 10,
         ..Retention::GROUP
     });
-    assert_eq!(owner.numbers().logs.let_go, 0);
-    assert!(
-        owner
-            .poll_timeout()
-            .is_some_and(|due_ms| due_ms <= MAINTAIN_MS)
-    );
-    owner.handle_timeout(alone::at(MAINTAIN_MS));
-    owner.flush(alone::at(MAINTAIN_MS));
-    assert_eq!(owner.numbers().logs.let_go, posts as u64 - 10);
-    owner.handle_timeout(alone::at(2 * MAINTAIN_MS));
-    owner.flush(alone::at(2 * MAINTAIN_MS));
-    assert_eq!(owner.numbers().logs.let_go, posts as u64 - 10);
+    let mut let_go = |ms| {
+        let due_ms = owner.poll_timeout().expect("it is due");
+        assert!(due_ms <= ms, "{due_ms}");
+        owner.handle_timeout(alone::at(ms));
+        owner.flush(alone::at(ms));
+        owner.numbers().logs.let_go
+    };
+    // A part of it at a time, and the next is soon.
+    assert_eq!(let_go(MAINTAIN_MS), at_once as u64);
+    let soon_ms = MAINTAIN_MS + TRIM_AGAIN_MS;
+    assert_eq!(let_go(soon_ms), posts as u64 - 10);
+    assert_eq!(let_go(soon_ms + MAINTAIN_MS), posts as u64 - 10);
 }
 
 /// Words and nodes that something waits to be said to, while nothing comes to a lane.

@@ -17,7 +17,7 @@ use super::{
 use crate::peer::Now;
 
 /// Parts of a log that make room for one post of this node's user, or are let go of in one maintenance.
-pub(super) const ROOM_PARTS_MAX: usize = 64;
+const ROOM_PARTS_MAX: usize = 64;
 
 impl<S: LogStore> Groups<S> {
     /// Does what is asked; no reply yet where other nodes are waited for.

@@ -135,6 +135,10 @@ pub const MAINTAIN_MS: u64 = 60_000;
 /// How soon after one the next comes while a log has more than is kept of it, in milliseconds.
 pub const TRIM_AGAIN_MS: u64 = 1_000;
 
+/// How many parts of at most [`EVICTED_PER_CALL`](overlane_relay::log::bounds::EVICTED_PER_CALL) posts the logs of all
+/// groups let go of in one maintenance, as each is a write of its own.
+pub const TRIM_PARTS_MAX: usize = 4;
+
 const _: () = assert!(WORDS_MAX_BYTES > overlane_core::wire::bounds::DATA_MAX_BYTES);
 const _: () = assert!(SYNCS_MAX < overlane_relay::log::bounds::EXCHANGES_MAX);
 const _: () = assert!(POSTS_WAITING_MAX < overlane_relay::log::bounds::OWED_MAX);

@@ -11,14 +11,13 @@ use overlane_core::seal::SealingKey;
 use overlane_core::wire::cbor::{from_slice, to_vec};
 use overlane_relay::log::{Access, LogId, LogStore, Numbering};
 
-use super::asks::ROOM_PARTS_MAX;
 use super::book::Group;
 use super::earlier::earlier_row;
 use super::rows::{
     COMPLETE_ROWS, FLOOR_ROWS, GROUP_ROWS, HOME_ROWS, KEY_ROWS, LEFT_ROWS, MEMBER_ROWS, key,
 };
 use super::wire::Said;
-use super::{Effect, GroupEvent, Groups, GroupsError, KEYS_MAX, TRIM_AGAIN_MS};
+use super::{Effect, GroupEvent, Groups, GroupsError, KEYS_MAX, TRIM_AGAIN_MS, TRIM_PARTS_MAX};
 use crate::peer::Now;
 
 /// Envelopes of a log that was left that one call deletes.
@@ -388,9 +387,10 @@ impl<S: LogStore> Groups<S> {
     pub(super) fn maintain(&mut self, now: Now) {
         self.logs.forget_idle(now.wall_ms);
         let logs: Vec<_> = self.groups.keys().copied().collect();
+        let mut parts = TRIM_PARTS_MAX;
         for log in logs {
             let expired = self.logs.expire(&log, now.wall_ms);
-            if self.check(expired).is_err() || self.trim(&log, now).is_err() {
+            if self.check(expired).is_err() || self.trim(&log, &mut parts, now).is_err() {
                 return;
             }
             self.give_up_waiting(log, now);
@@ -409,15 +409,16 @@ impl<S: LogStore> Groups<S> {
         }
     }
 
-    /// A log of which less is kept from now on lets go of what is too much, however little comes: some of it in each
-    /// maintenance, and the next is soon while there is more.
-    fn trim(&mut self, log: &LogId, now: Now) -> Result<(), GroupsError> {
-        for _ in 0..ROOM_PARTS_MAX {
+    /// A log of which less is kept from now on lets go of what is too much, however little comes: of all logs so many
+    /// parts in each maintenance, and the next is soon while there is more.
+    fn trim(&mut self, log: &LogId, parts: &mut usize, now: Now) -> Result<(), GroupsError> {
+        while *parts > 0 {
             let more = self.logs.trim(log);
             if !self.check(more)? {
                 return Ok(());
             }
             self.commit(now);
+            *parts -= 1;
         }
         self.maintain_ms = now.steady_ms.saturating_add(TRIM_AGAIN_MS);
         Ok(())

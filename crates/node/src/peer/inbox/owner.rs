@@ -43,13 +43,11 @@ pub(super) struct Owner {
     pub(super) holders: Vec<Did>,
     /// Those that gave all they hold since.
     pub(super) drained: BTreeSet<Did>,
-    /// Those that were asked and have not ended, and how long they are waited for.
-    asked: BTreeSet<Did>,
+    /// Those that were asked and have not ended, each with what had come before; and how long they are waited for.
+    asked: BTreeMap<Did, u64>,
     gather_until_ms: Option<u64>,
-    /// Something came since all were asked last.
-    grew: bool,
-    /// Holders with which this gathering came to no end: it asks them nothing more.
-    given_up: BTreeSet<Did>,
+    /// Mails that came since the start.
+    fetched_ever: u64,
     fetched: BTreeMap<(StreamKey, u64, TransactionDigest), Box<Mail>>,
     fetched_bytes: usize,
     /// With the engine.
@@ -239,22 +237,20 @@ impl Peer {
         let owner = &mut self.mail.owner;
         // Those whom the ring names are asked in any case; of others that say they have something, as many
         // as may hand on at a time.
-        let others = owner.asked.iter().filter(|it| !owner.holders.contains(it));
+        let others = owner.asked.keys().filter(|it| !owner.holders.contains(it));
         let room = CHAIN.saturating_sub(others.count());
         let fresh = |it: &Did| {
             let may = room > 0 || owner.holders.contains(it);
-            may && !owner.asked.contains(it)
+            may && !owner.asked.contains_key(it)
         };
         let fresh: Vec<Did> = holders.into_iter().filter(fresh).collect();
         if fresh.is_empty() {
             return;
         }
-        owner.asked.extend(fresh.iter().copied());
+        let before = owner.fetched_ever;
+        owner.asked.extend(fresh.iter().map(|it| (*it, before)));
         let until_ms = now.steady_ms.saturating_add(GATHER_MS);
-        if owner.gather_until_ms.is_none() {
-            owner.given_up.clear();
-            owner.gather_until_ms = Some(until_ms);
-        }
+        owner.gather_until_ms.get_or_insert(until_ms);
         self.keep(Job::Fetch(fresh), false, now);
     }
 
@@ -278,34 +274,24 @@ impl Peer {
             return self.keep(Job::NotKept(digest), false, now);
         }
         owner.fetched_bytes += bytes;
-        owner.grew = true;
+        owner.fetched_ever += 1;
         owner.fetched.insert(key, mail);
     }
 
     pub(super) fn handle_drained(&mut self, from: Did, settled: bool, now: Now) {
         let owner = &mut self.mail.owner;
-        owner.asked.remove(&from);
-        let is_holder = owner.holders.contains(&from);
-        match settled {
-            true if is_holder => _ = owner.drained.insert(from),
-            false if is_holder => _ = owner.given_up.insert(from),
-            _ => {}
+        let before = owner.asked.remove(&from);
+        if settled && owner.holders.contains(&from) {
+            owner.drained.insert(from);
+        }
+        let grew = before.is_some_and(|it| it < owner.fetched_ever);
+        if settled && grew && owner.gather_until_ms.is_some_and(|it| it > now.steady_ms) {
+            // What it pushed may be behind its last answer, where they came by different ways, and is given again; so
+            // it gave all once nothing comes any more. Others that say nothing keep none of it out.
+            return self.fetch_from(vec![from], now);
         }
         if !owner.asked.is_empty() {
             return;
-        }
-        let given_up = std::mem::take(&mut owner.given_up);
-        let time_left = owner.gather_until_ms.is_some_and(|it| it > now.steady_ms);
-        if std::mem::take(&mut owner.grew) && time_left {
-            // What a holder pushed may be behind its last answer, where they came by different ways. What is behind is
-            // given again; so all have given all once nothing comes any more.
-            let mut again = owner.holders.clone();
-            again.retain(|it| !given_up.contains(it));
-            again.extend((settled && !is_holder).then_some(from));
-            if !again.is_empty() {
-                owner.given_up = given_up;
-                return self.fetch_from(again, now);
-            }
         }
         owner.gather_until_ms = None;
         self.admit_fetched(now);
@@ -458,7 +444,7 @@ mod tests {
         peer.fetch_mail(NOW);
         assert_eq!(asked(&mut peer), 1);
         for _ in 0..3 {
-            peer.mail.owner.grew = true;
+            peer.mail.owner.fetched_ever += 1;
             peer.handle_drained(holder, true, NOW);
             assert_eq!(asked(&mut peer), 1, "something came: it is asked again");
             assert!(peer.mail.owner.gather_until_ms.is_some());
@@ -466,35 +452,27 @@ mod tests {
         peer.handle_drained(holder, true, NOW);
         assert_eq!(asked(&mut peer), 0);
         assert_eq!(peer.mail.owner.gather_until_ms, None);
-        // With one that came to no end, nothing more is waited for.
-        let endless = Did([5; 20]);
-        peer.mail.owner.holders.push(endless);
+        // It is asked again at once, while another says nothing; who came to no end is not.
+        let silent = Did([5; 20]);
+        peer.mail.owner.holders.push(silent);
         peer.fetch_mail(NOW);
         assert_eq!(asked(&mut peer), 1);
-        peer.mail.owner.grew = true;
-        peer.handle_drained(endless, false, NOW);
+        peer.mail.owner.fetched_ever += 1;
         peer.handle_drained(holder, true, NOW);
-        assert_eq!(peer.mail.owner.asked, BTreeSet::from([holder]));
+        assert_eq!(asked(&mut peer), 1);
         peer.handle_drained(holder, true, NOW);
-        assert_eq!(peer.mail.owner.gather_until_ms, None);
-        asked(&mut peer);
-        peer.fetch_mail(NOW);
-        assert_eq!(peer.mail.owner.asked.len(), 2, "the next time, it is asked");
-        peer.mail.owner.grew = true;
-        for it in [holder, endless] {
-            peer.handle_drained(it, false, NOW);
-        }
+        assert!(peer.mail.owner.gather_until_ms.is_some(), "one is awaited");
+        peer.handle_drained(silent, false, NOW);
+        assert_eq!(asked(&mut peer), 0);
         assert_eq!(peer.mail.owner.gather_until_ms, None);
         peer.mail.owner.holders.pop();
-        peer.mail.owner.grew = false;
-        asked(&mut peer);
         // One that gives without end is asked no longer than that.
         peer.fetch_mail(NOW);
         let late = Now {
             steady_ms: NOW.steady_ms + GATHER_MS,
             ..NOW
         };
-        peer.mail.owner.grew = true;
+        peer.mail.owner.fetched_ever += 1;
         peer.handle_drained(holder, true, late);
         assert_eq!(asked(&mut peer), 1, "the first question alone");
         assert_eq!(peer.mail.owner.gather_until_ms, None);
