@@ -7,8 +7,8 @@
 //! Law (one index): the leaves hold exactly the numbers and names of the envelopes, once in the order of the numbers and
 //! once in that of the names. They change in the transaction that changes the envelopes.
 //!
-//! Law (small memory): beside the database's own cache, which is bounded, memory holds a line for each leaf of the logs
-//! used last, and fingerprints up to a bound; never an envelope, never the index itself.
+//! Law (small memory): beside the database's own cache, which is bounded, memory holds a line for each leaf of a
+//! bounded number of logs, and fingerprints up to a bound; never an envelope, never the index itself.
 //!
 //! | table | key | value |
 //! |---|---|---|
