@@ -195,13 +195,15 @@ impl World<'_> {
 
     /// What members lack of posts.
     pub(super) fn groups_lack(&self) -> Option<String> {
+        let wall_ms = START_MS.saturating_add(self.now_ms);
         let mut groups = self.groups.iter().enumerate();
         groups.find_map(|(number, group)| {
             let joined =
                 |it: &&usize| group.members.first() == Some(*it) || group.joined.contains(*it);
             let members = group.members.iter().filter(joined);
             let members = members.filter_map(|&it| Some(self.nodes.get(it)?.did));
-            self.group_watch.lacks(number, &members.collect::<Vec<_>>())
+            self.group_watch
+                .lacks(number, &members.collect::<Vec<_>>(), wall_ms)
         })
     }
 
@@ -269,13 +271,16 @@ impl World<'_> {
             }
             (Doing::Post(number, bodies), Ok(Reply::Posted(posted))) => {
                 let now_ms = self.now_ms;
+                // It was written at this instant: its clock may have become wrong since it was asked to.
+                let written_ms = self.now_at(node).wall_ms;
                 for (post, body) in posted.iter().zip(&bodies) {
                     self.counts.groups.posts += 1;
                     let noted: [&[u8]; 3] = [b"posted", &did.0, &post.id.0];
                     self.trace.note(now_ms, &noted, || {
                         format!("node {node} posted {} to group {number}", post.id)
                     });
-                    self.group_watch.posted(number, did, post.id, body);
+                    let written = (&body[..], written_ms);
+                    self.group_watch.posted(number, did, post.id, written);
                     if let Some(group) = self.groups.get_mut(number) {
                         group.posted_ms.insert(post.id, now_ms);
                         if group.members.last() == Some(&node) {
@@ -355,6 +360,7 @@ impl World<'_> {
             author: post.author,
             epoch: post.epoch,
             body: post.body,
+            written_ms: post.written_ms,
         }));
         match (next, group) {
             (Some(from), Some(group)) => self.read_from(node, number, group, from, follows),

@@ -6,7 +6,7 @@ use overlane_node::peer::groups::{Ask, EVERY_MS, GroupsError, LEAVING_MAX, LEAVI
 use overlane_relay::log::{LogId, LogStore, Mutant};
 
 use crate::net::{NETWORK, Net};
-use crate::scenes::{ask_everything, listed};
+use crate::scenes::{ask_everything, expect, listed, view};
 
 /// A member far behind is taken off the roster while it is being served; how much more it has then
 /// than what was on its way.
@@ -243,6 +243,46 @@ fn group_a_roster_is_renewed_by_its_owner_and_serves_nobody_after_its_end() {
     let away = net.groups(1).counters().turned_away;
     net.groups(1).handle_message(two, &ask_everything(log), now);
     assert_eq!(net.groups(1).counters().turned_away, away + 1);
+}
+
+/// One that is removed while the owner's clock is ahead: the others take no roster of a time to come, and the owner signs it
+/// again once its clock is right. What it posted meanwhile comes when its date does, and is lost to nobody.
+#[test]
+fn group_what_an_owner_does_while_its_clock_is_ahead_is_in_force_once_it_is_right() {
+    const AHEAD_MS: u64 = 3_600_000;
+    let mut net = Net::linked(4, 37);
+    let group = net.create(0, &[1]);
+    for node in [1, 2, 3] {
+        let ticket = net.invite(0, group, node);
+        net.join(node, ticket);
+    }
+    net.run_for(EVERY_MS);
+    net.ahead_ms.insert(0, AHEAD_MS);
+    let account = net.nodes[3].did;
+    net.asked(0, Ask::Remove { group, account }).unwrap();
+    net.post(0, group, &["ahead"]);
+    net.run_for(2 * EVERY_MS);
+    let (ahead, others) = (view(&mut net, 0), view(&mut net, 2));
+    assert_eq!((ahead.members.len(), others.members.len()), (3, 4));
+    net.ahead_ms.clear();
+    net.run_for(3 * EVERY_MS);
+    let right = view(&mut net, 0);
+    assert_eq!(
+        right.revision,
+        ahead.revision + 1,
+        "it is signed again, once"
+    );
+    for node in [1, 2] {
+        let it = view(&mut net, node);
+        assert_eq!((it.revision, it.members.len()), (right.revision, 3));
+    }
+    let all = |bodies: &[&str]| bodies.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>();
+    net.post(0, group, &["right"]);
+    net.run_for(2 * EVERY_MS);
+    expect(&mut net, group, &[0], &all(&["ahead", "right"])).unwrap();
+    expect(&mut net, group, &[1, 2], &all(&["right"])).unwrap();
+    net.run_for(AHEAD_MS);
+    expect(&mut net, group, &[0, 1, 2], &all(&["ahead", "right"])).unwrap();
 }
 
 /// What the owner forgets when it is put back from a copy, its hosts tell it: who was removed since stays

@@ -6,7 +6,7 @@ use overlane_core::Did;
 use overlane_core::group::{
     GroupError, GroupId, GroupKey, Membership, ROSTER_TTL_MAX_MS, Roster, RosterSubject,
 };
-use overlane_core::identity::{Life, Verified, VerifyContext};
+use overlane_core::identity::{CLOCK_SKEW_MS, Life, Verified, VerifyContext};
 use overlane_core::seal::SealingKey;
 use overlane_core::wire::cbor::{from_slice, to_vec};
 use overlane_relay::log::{Access, LogId, LogStore, Numbering};
@@ -382,8 +382,8 @@ impl<S: LogStore> Groups<S> {
         })
     }
 
-    /// Signs rosters of this node's own again before they end, lets go of what is too old, and stops
-    /// serving groups whose roster has ended.
+    /// Signs rosters of this node's own again before they end, or if they are dated ahead, lets go of what is too old, and
+    /// stops serving groups whose roster has ended.
     pub(super) fn maintain(&mut self, now: Now) {
         self.logs.forget_idle(now.wall_ms);
         let logs: Vec<_> = self.groups.keys().copied().collect();
@@ -397,11 +397,16 @@ impl<S: LogStore> Groups<S> {
             let Some(group) = self.groups.get(&log) else {
                 continue;
             };
-            let Some(life) = group.roster.as_ref().map(|it| it.life()) else {
+            let Some(roster) = group.roster.as_ref() else {
                 continue;
             };
+            let life = roster.life();
             let half_ms = life.issued_ms.saturating_add(life.ttl_ms / 2);
-            if group.row.owner == self.did && half_ms <= now.wall_ms {
+            // Signed while this node's clock was ahead: nobody takes it before then, and who it leaves out stays in.
+            let ahead = is_ahead(life, now) || is_ahead(roster.delegation().life(), now);
+            let again =
+                half_ms <= now.wall_ms || ahead && !is_ahead(self.signer.delegation().life(), now);
+            if group.row.owner == self.did && again {
                 self.renew(log, now);
             } else if life.last_ms() < now.wall_ms && self.logs.rules().forget(&log) {
                 tracing::warn!(group = %GroupId(log.0), "the group's roster has ended: its owner signs another");
@@ -448,6 +453,11 @@ impl Group {
         all.dedup();
         all.iter().filter(|it| **it != self.row.owner).count()
     }
+}
+
+/// Whether others refuse what begins to count then, for now.
+fn is_ahead(life: Life, now: Now) -> bool {
+    life.issued_ms > now.wall_ms.saturating_add(CLOCK_SKEW_MS)
 }
 
 fn key_row(log: &LogId, epoch: u64) -> Vec<u8> {

@@ -5,10 +5,14 @@
 //! they are read by nobody.
 //!
 //! Seen are what applications posted, and what they read.
+//!
+//! What is dated in a time to come, by a clock that was wrong when it was written, others take once that has come, and its
+//! author has it until then: so it is with its author that it must be, and with others from its date on.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use overlane_core::Did;
+use overlane_core::identity::CLOCK_SKEW_MS;
 use overlane_relay::log::EnvelopeId;
 
 /// A member lacks a post, has one twice, or in another order than its host.
@@ -32,6 +36,17 @@ pub(in crate::sim) struct Read {
     pub(in crate::sim) epoch: u64,
     /// None if it cannot be read.
     pub(in crate::sim) body: Option<Vec<u8>>,
+    /// By its author's clock.
+    pub(in crate::sim) written_ms: u64,
+}
+
+/// What an application was told to be durable.
+#[derive(Debug)]
+struct Durable {
+    by: Did,
+    body: Vec<u8>,
+    /// By its author's clock.
+    written_ms: u64,
 }
 
 /// What one member read, from the first post to the last.
@@ -46,7 +61,7 @@ struct Reader {
 #[derive(Debug, Default)]
 struct Group {
     /// Posts that are durable with who wrote them, by their names.
-    posted: BTreeMap<EnvelopeId, Vec<u8>>,
+    posted: BTreeMap<EnvelopeId, Durable>,
     /// What was posted by one that knew that somebody was removed.
     later: BTreeSet<Vec<u8>>,
     removed: Option<Did>,
@@ -66,11 +81,24 @@ pub(in crate::sim) struct GroupWatch {
 }
 
 impl GroupWatch {
-    /// An application was told that a post is durable. One of who is removed may be refused by all.
-    pub(in crate::sim) fn posted(&mut self, group: usize, by: Did, id: EnvelopeId, body: &[u8]) {
+    /// An application was told that a post is durable, when its node's clock showed `written_ms`. One of who is removed may
+    /// be refused by all.
+    pub(in crate::sim) fn posted(
+        &mut self,
+        group: usize,
+        by: Did,
+        id: EnvelopeId,
+        (body, written_ms): (&[u8], u64),
+    ) {
         let group = self.groups.entry(group).or_default();
         if group.removed != Some(by) {
-            group.posted.insert(id, body.to_vec());
+            let body = body.to_vec();
+            let durable = Durable {
+                by,
+                body,
+                written_ms,
+            };
+            group.posted.insert(id, durable);
         }
     }
 
@@ -193,7 +221,7 @@ impl GroupWatch {
             let Some(body) = &post.body else {
                 continue;
             };
-            if group.posted.get(&id).is_some_and(|posted| posted != body) {
+            if group.posted.get(&id).is_some_and(|it| it.body != *body) {
                 let words = format!("{by} reads post {id} of group {number} as something else");
                 return Err((EVERY, words));
             }
@@ -206,9 +234,15 @@ impl GroupWatch {
         Ok(())
     }
 
-    /// What members lack of a group, by what they read last.
-    pub(in crate::sim) fn lacks(&self, number: usize, members: &[Did]) -> Option<String> {
+    /// What members lack of a group, by what they read last, when clocks that are right show `wall_ms`.
+    pub(in crate::sim) fn lacks(
+        &self,
+        number: usize,
+        members: &[Did],
+        wall_ms: u64,
+    ) -> Option<String> {
         let group = self.groups.get(&number)?;
+        let is_ahead = |written_ms: u64| written_ms > wall_ms.saturating_add(CLOCK_SKEW_MS);
         for member in members.iter().filter(|it| group.removed != Some(**it)) {
             let Some(reader) = group.readers.get(member) else {
                 return Some(format!("{member} has not read group {number}"));
@@ -217,17 +251,20 @@ impl GroupWatch {
                 let posts = reader.posts.iter();
                 posts.map(|post| (post.id, post.body.is_some())).collect()
             };
-            for id in group.posted.keys() {
+            for (id, durable) in &group.posted {
                 let lack = match posts.get(id) {
                     Some(true) => continue,
                     Some(false) => "cannot read",
+                    None if is_ahead(durable.written_ms) && durable.by != *member => continue,
                     None => "does not have",
                 };
                 return Some(format!("{member} {lack} post {id} of group {number}"));
             }
             let host = reader.follows.and_then(|host| group.readers.get(&host));
             // What a lying host handed on it may not have.
-            let counts = |it: &&Read| !group.liar || group.posted.contains_key(&it.id);
+            let counts = |it: &&Read| {
+                (!group.liar || group.posted.contains_key(&it.id)) && !is_ahead(it.written_ms)
+            };
             let numbered = |it: &Reader| -> Vec<(u64, EnvelopeId)> {
                 let posts = it.posts.iter().filter(counts);
                 posts.map(|post| (post.seq, post.id)).collect()
@@ -243,5 +280,54 @@ impl GroupWatch {
     /// The law that a lack breaks.
     pub(in crate::sim) const fn law_of_lacks() -> &'static str {
         EVERY
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WALL_MS: u64 = 1_000_000;
+
+    fn read(seq: u64, id: u8, written_ms: u64) -> Read {
+        Read {
+            seq,
+            id: overlane_recon::Id([id; 32]),
+            author: Did([1; 20]),
+            epoch: 1,
+            body: Some(vec![id]),
+            written_ms,
+        }
+    }
+
+    /// One group of a host and a member; the host posted what is dated so, and both read it, but for what the member
+    /// lacks; what is missing then.
+    fn lacks(dated_ms: u64, host: &[u8], member: &[u8]) -> Option<String> {
+        let (author, other) = (Did([1; 20]), Did([2; 20]));
+        let mut watch = GroupWatch::default();
+        let posts = [(1, WALL_MS), (2, dated_ms), (3, WALL_MS)];
+        for (id, written_ms) in posts {
+            let name = overlane_recon::Id([id; 32]);
+            watch.posted(0, author, name, (&[id], written_ms));
+        }
+        for (who, has, follows) in [(author, host, None), (other, member, Some(author))] {
+            let all = posts.iter().zip(1..);
+            let has = all.filter(|((id, _), _)| has.contains(id));
+            let posts = has.map(|((id, written_ms), seq)| read(seq, *id, *written_ms));
+            watch.read(0, who, posts.collect(), follows).unwrap();
+        }
+        watch.lacks(0, &[author, other], WALL_MS)
+    }
+
+    #[test]
+    fn a_post_dated_ahead_is_missed_by_nobody_but_its_author() {
+        let ahead_ms = WALL_MS + CLOCK_SKEW_MS + 1;
+        assert_eq!(lacks(ahead_ms, &[1, 2, 3], &[1, 3]), None);
+        assert_eq!(lacks(ahead_ms, &[1, 2, 3], &[1, 2, 3]), None);
+        assert!(lacks(ahead_ms, &[1, 3], &[1, 3]).is_some(), "it is lost");
+        assert!(lacks(ahead_ms, &[1, 2, 3], &[1, 2]).is_some());
+        // Its time has come.
+        assert!(lacks(ahead_ms - 1, &[1, 2, 3], &[1, 3]).is_some());
+        assert_eq!(lacks(ahead_ms - 1, &[1, 2, 3], &[1, 2, 3]), None);
     }
 }

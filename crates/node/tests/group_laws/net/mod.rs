@@ -63,6 +63,8 @@ pub(crate) struct Net {
     pub(crate) deaf: BTreeSet<usize>,
     /// Whether messages are lost that give the roster of an epoch that is over.
     pub(crate) loses_earlier: bool,
+    /// How far the wall clocks of some nodes are ahead, in milliseconds.
+    pub(crate) ahead_ms: BTreeMap<usize, u64>,
 }
 
 #[derive(Clone, Copy)]
@@ -83,6 +85,7 @@ impl Net {
             said: 0,
             deaf: BTreeSet::new(),
             loses_earlier: false,
+            ahead_ms: BTreeMap::new(),
         };
         for number in 0..count {
             let account = account(number);
@@ -123,6 +126,15 @@ impl Net {
         Now {
             wall_ms: self.now_ms,
             steady_ms: self.now_ms - START_MS,
+        }
+    }
+
+    /// The same by the clocks of one node.
+    fn now_of(&self, node: usize) -> Now {
+        let now = self.now();
+        Now {
+            wall_ms: now.wall_ms + self.ahead_ms.get(&node).unwrap_or(&0),
+            ..now
         }
     }
 
@@ -222,7 +234,7 @@ impl Net {
 
     /// Asks; what comes of it is among the node's answers.
     pub(crate) fn ask(&mut self, node: usize, ask: Ask) -> AskId {
-        let now = self.now();
+        let now = self.now_of(node);
         self.nodes[node].next_ask += 1;
         let id = AskId(self.nodes[node].next_ask);
         self.groups(node).ask(id, ask, now);
@@ -302,7 +314,7 @@ impl Net {
         if self.random.below(1_000) < self.loses {
             return;
         }
-        let (did, now) = (self.nodes[from].did, self.now());
+        let (did, now) = (self.nodes[from].did, self.now_of(to));
         let body = data.message().body().to_vec();
         if self.loses_earlier && body.get(..2) == Some(&[0x82, 8]) {
             return;
@@ -312,7 +324,7 @@ impl Net {
     }
 
     pub(crate) fn flush(&mut self, node: usize) {
-        let now = self.now();
+        let now = self.now_of(node);
         let groups = self.groups(node);
         groups.flush(now);
         let effects: Vec<_> = std::iter::from_fn(|| groups.poll_effect()).collect();
@@ -335,7 +347,7 @@ impl Net {
 
     fn say(&mut self, from: usize, to: Did, data: Data) {
         self.said += 1;
-        let now = self.now();
+        let now = self.now_of(from);
         let far = self.nodes.iter().position(|node| node.did == to);
         let reached = far.filter(|far| {
             let link = (from.min(*far), from.max(*far));
@@ -360,8 +372,8 @@ impl Net {
 
     fn pass_time(&mut self) {
         self.now_ms = self.now_ms.max(self.next_due_ms());
-        let now = self.now();
         for node in 0..self.nodes.len() {
+            let now = self.now_of(node);
             if self.nodes[node].groups.is_some() {
                 self.groups(node).handle_timeout(now);
             }
