@@ -1,12 +1,13 @@
 //! Laws **mail is kept** and **mail is let go of when taken**: what an honest node has stored for somebody
 //! who is away it lets go of when the application that it is for took it, when its time is over, or when
-//! every honest node has it that by its view holds that inbox now; never because a process ended. What is
+//! every honest node has it that by its view holds that inbox; never because a process ended. What is
 //! held so is taken in the end.
 //!
-//! What is in the stores is looked at from outside, after each step and at each start. Nobody speaks for a
-//! hostile holder, nor for a chain that is hostile whole.
+//! What is in the stores is looked at from outside, after each step and at each start. A step may see more than one
+//! view of a chain: each that was in force since the look before last counts. Nobody speaks for a hostile holder, nor
+//! for a chain that is hostile whole.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use overlane_core::mail::MAIL_LIFE_DEFAULT_MS;
 use overlane_core::replay::WINDOW_SLOTS;
@@ -64,6 +65,35 @@ pub(in crate::sim) struct Looked {
     pub(in crate::sim) let_go: u64,
 }
 
+/// Who holds an inbox, by the views of one that knows it: each with how often that node's store had been looked at when
+/// it came, the earliest first.
+#[derive(Debug, Default)]
+struct Views(VecDeque<(u64, Vec<Did>)>);
+
+impl Views {
+    /// A view comes. What was not in force any more at the look before last is let go of.
+    fn set(&mut self, looks: u64, chain: &[Did]) {
+        if self.0.back().is_none_or(|last| last.1 != chain) {
+            self.0.push_back((looks, chain.to_vec()));
+        }
+        while self.0.get(1).is_some_and(|next| is_past(next.0, looks)) {
+            self.0.pop_front();
+        }
+    }
+
+    /// The views that were in force since the look before last, the latest first.
+    fn in_force(&self, looks: u64) -> impl Iterator<Item = &[Did]> {
+        let next = self.0.iter().skip(1);
+        let over = next.take_while(|next| is_past(next.0, looks)).count();
+        self.0.iter().skip(over).rev().map(|it| it.1.as_slice())
+    }
+}
+
+/// Whether what came at this count of looks had come before the look before last.
+fn is_past(came: u64, looks: u64) -> bool {
+    came.saturating_add(1) < looks
+}
+
 /// All that is known of mail from outside.
 #[derive(Default)]
 pub(in crate::sim) struct Mails {
@@ -75,8 +105,10 @@ pub(in crate::sim) struct Mails {
     seen: BTreeSet<TransactionDigest>,
     /// What somebody let go of because its time was over.
     over: BTreeSet<TransactionDigest>,
-    /// Who holds an inbox, by the view of one that knows it.
-    chains: BTreeMap<(Did, Did), Vec<Did>>,
+    /// By who has the views, and whose the inbox is.
+    chains: BTreeMap<(Did, Did), Views>,
+    /// How often a node's store was looked at.
+    looks: BTreeMap<Did, u64>,
     /// What its application may have.
     gone: BTreeSet<TransactionDigest>,
     /// An application leaves it where it is.
@@ -135,7 +167,9 @@ impl Mails {
 
     /// By its ring, a node thinks that these hold an inbox.
     pub(in crate::sim) fn chain(&mut self, node: Did, owner: Did, chain: &[Did]) {
-        self.chains.insert((node, owner), chain.to_vec());
+        let looks = self.looks.get(&node).copied().unwrap_or_default();
+        let views = self.chains.entry((node, owner)).or_default();
+        views.set(looks, chain);
     }
 
     /// An application asked for a mail: it may have it from now on.
@@ -223,6 +257,7 @@ impl Mails {
                 }
             }
         }
+        *self.looks.entry(*node).or_default() += 1;
         looked
     }
 
@@ -233,22 +268,31 @@ impl Mails {
             let words = format!("{node} started without mail {digest} for {owner}, which it held");
             return Err((KEPT, words));
         }
-        let chain = self.chains.get(&(node, owner)).map_or(&[][..], |it| it);
-        if chain.is_empty() || chain.contains(&node) {
+        let looks = self.looks.get(&node).copied().unwrap_or_default();
+        let views = self.chains.get(&(node, owner)).into_iter();
+        let views = views.flat_map(|it| it.in_force(looks));
+        // Those by which this node had left.
+        let mut left = views.filter(|chain| !chain.is_empty() && !chain.contains(&node));
+        let without = |chain: &[Did]| {
+            let mut honest = chain.iter().filter(|it| !self.hostile.contains(it));
+            honest
+                .find(|it| !self.ever.contains(&(**it, digest)))
+                .copied()
+        };
+        let Some(latest) = left.next() else {
             let words = format!("{node} let go of mail {digest}, which {owner} did not take");
             let law = if at.start == Start::No { LET_GO } else { KEPT };
             return Err((law, words));
-        }
-        let mut honest = chain.iter().filter(|it| !self.hostile.contains(it));
-        match honest.find(|it| !self.ever.contains(&(**it, digest))) {
-            None => Ok(()),
-            Some(without) => {
+        };
+        match without(latest) {
+            Some(member) if left.all(|earlier| without(earlier).is_some()) => {
                 let words = format!(
-                    "{node} left the chain of {owner} and let go of mail {digest}, which {without} \
+                    "{node} left the chain of {owner} and let go of mail {digest}, which {member} \
                      never had"
                 );
                 Err((KEPT, words))
             }
+            _ => Ok(()),
         }
     }
 
@@ -296,5 +340,142 @@ impl Mails {
             Some(first) => Err((KEPT, format!("{first} was not taken, and nobody holds it"))),
             None => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OWNER: Did = Did([9; 20]);
+    const MAIL: TransactionDigest = TransactionDigest([7; 32]);
+
+    fn did(first: u8) -> Did {
+        Did([first; 20])
+    }
+
+    /// A look at a node's store, with the mail or without it.
+    fn stored(node: u8, has: bool) -> Stored {
+        let until_ms = MAIL_LIFE_DEFAULT_MS;
+        let kept = Kept {
+            owner: OWNER,
+            until_ms,
+        };
+        Stored {
+            node: did(node),
+            mails: has.then_some((MAIL, kept)).into_iter().collect(),
+            wall_ms: 1,
+            true_ms: 1,
+            start: Start::No,
+        }
+    }
+
+    fn chain(mails: &mut Mails, node: u8, members: &[u8]) {
+        let members: Vec<Did> = members.iter().copied().map(did).collect();
+        mails.chain(did(node), OWNER, &members);
+    }
+
+    /// Nodes `have` the mail, and node 1 is of the chain by its view.
+    fn held(have: &[u8]) -> Mails {
+        let mut mails = Mails::default();
+        for &node in have {
+            chain(&mut mails, node, &[1, 2, 3]);
+            assert_eq!(mails.look(stored(node, true)), Looked::default());
+        }
+        mails
+    }
+
+    /// What is said of node 1, which has the mail no more.
+    fn let_go(mails: &mut Mails) -> Result<(), &'static str> {
+        let looked = mails.look(stored(1, false));
+        match looked.broke.as_slice() {
+            [] => {
+                assert_eq!((looked.handed_on, looked.let_go), (1, 0));
+                Ok(())
+            }
+            [(law, _)] => Err(law),
+            more => panic!("{more:?}"),
+        }
+    }
+
+    #[test]
+    fn who_left_by_an_earlier_view_of_one_batch_may_have_handed_on() {
+        let mut mails = held(&[1, 2, 3, 4]);
+        chain(&mut mails, 1, &[2, 3, 4]);
+        chain(&mut mails, 1, &[1, 2, 3]);
+        assert_eq!(let_go(&mut mails), Ok(()));
+        // Neither order nor what came between them matters.
+        let mut mails = held(&[1, 2, 3, 4]);
+        chain(&mut mails, 1, &[1, 2, 4]);
+        chain(&mut mails, 1, &[2, 3, 4]);
+        chain(&mut mails, 1, &[1, 3, 4]);
+        chain(&mut mails, 1, &[]);
+        assert_eq!(let_go(&mut mails), Ok(()));
+    }
+
+    #[test]
+    fn a_view_that_was_in_force_when_a_batch_began_counts_and_no_older_one() {
+        let mut mails = held(&[1, 2, 3, 4]);
+        chain(&mut mails, 1, &[2, 3, 4]);
+        for _ in 0..3 {
+            assert_eq!(mails.look(stored(1, true)), Looked::default());
+        }
+        chain(&mut mails, 1, &[1, 2, 3]);
+        assert_eq!(mails.look(stored(1, true)), Looked::default());
+        assert_eq!(let_go(&mut mails), Ok(()));
+        let mut mails = held(&[1, 2, 3, 4]);
+        chain(&mut mails, 1, &[2, 3, 4]);
+        chain(&mut mails, 1, &[1, 2, 3]);
+        for _ in 0..2 {
+            assert_eq!(mails.look(stored(1, true)), Looked::default());
+        }
+        assert_eq!(let_go(&mut mails), Err(LET_GO));
+    }
+
+    #[test]
+    fn an_earlier_view_counts_only_where_all_its_honest_members_had_the_mail() {
+        let views = |mails: &mut Mails| {
+            chain(mails, 1, &[2, 3, 4]);
+            chain(mails, 1, &[1, 2, 3]);
+        };
+        let mut mails = held(&[1, 2, 3]);
+        views(&mut mails);
+        assert_eq!(let_go(&mut mails), Err(KEPT));
+        let mut mails = held(&[1, 2, 3]);
+        mails.hostile([did(4)].into_iter().collect());
+        views(&mut mails);
+        assert_eq!(let_go(&mut mails), Ok(()));
+        // One view is enough, also where another asks for one that never had it.
+        let mut mails = held(&[1, 2, 3, 4]);
+        chain(&mut mails, 1, &[2, 3, 4]);
+        chain(&mut mails, 1, &[2, 3, 5]);
+        assert_eq!(let_go(&mut mails), Ok(()));
+    }
+
+    #[test]
+    fn who_is_in_the_chain_by_all_its_views_lets_go_of_nothing() {
+        let mut mails = held(&[1, 2, 3, 4]);
+        assert_eq!(let_go(&mut mails), Err(LET_GO));
+        let mut mails = held(&[1, 2, 3, 4]);
+        chain(&mut mails, 1, &[]);
+        chain(&mut mails, 1, &[1, 3, 4]);
+        assert_eq!(let_go(&mut mails), Err(LET_GO));
+        let mut mails = held(&[1, 2, 3, 4]);
+        chain(&mut mails, 1, &[2, 3, 4]);
+        let mut stored = stored(1, false);
+        stored.start = Start::AfterRest;
+        let broke = mails.look(stored).broke;
+        assert_eq!(broke.first().map(|it| it.0), Some(KEPT));
+    }
+
+    #[test]
+    fn views_that_were_over_before_the_look_before_last_are_not_kept() {
+        let mut mails = held(&[1]);
+        for round in 0..20 {
+            chain(&mut mails, 1, &[2, 3, 10 + round]);
+            chain(&mut mails, 1, &[2, 3, 10 + round]);
+            assert_eq!(mails.look(stored(1, true)), Looked::default());
+        }
+        assert_eq!(mails.chains[&(did(1), OWNER)].0.len(), 3);
     }
 }
