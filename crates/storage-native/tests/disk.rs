@@ -118,3 +118,81 @@ fn a_file_without_a_name_is_kept_for_who_has_it_open_and_no_longer() {
     );
     assert!(kept.contains(&Some(1_000)), "{kept:?}");
 }
+
+/// One drawn change of a disk of a few files, and of which some are never flushed.
+fn change(disk: &Disk, drawn: [u64; 3]) {
+    let path = |number: u64| format!("/{}", number % 4);
+    let (of, at) = (path(drawn[1]), drawn[2]);
+    let (of, to) = (Path::new(&of), path(at));
+    let file = || disk.open(of, OpenMode::Update);
+    // A call that meets nothing under its name does nothing.
+    let _ = match drawn[0] % 16 {
+        0 => disk.open(of, OpenMode::Create).map(drop),
+        1..=5 => {
+            file().and_then(|mut it| it.write_at(&[drawn[2] as u8; 700], at % 2_000).map(drop))
+        }
+        6 => file().and_then(|mut it| it.resize(at % 2_000)),
+        7..=11 => file().and_then(|mut it| it.flush()),
+        12 => disk.rename(of, Path::new(&to)),
+        13 => disk.remove(of),
+        _ => disk.flush_folder(Path::new("/")),
+    };
+}
+
+#[test]
+fn law_a_crash_leaves_the_same_of_a_disk_that_forgets_as_of_one_that_does_not() {
+    let mut forgotten = 0;
+    for seed in 0..400 {
+        let mut chance = Seeded::new(seed);
+        let (whole, short) = (Disk::new(), Disk::new());
+        for step in 0..120 {
+            let drawn = [(); 3].map(|()| chance.next_u64());
+            let from = (whole.position(), short.position());
+            change(&whole, drawn);
+            change(&short, drawn);
+            assert_eq!(short.image(), whole.image(), "seed {seed}, step {step}");
+            for after in 0..=whole.position() - from.0 {
+                let left = |disk: &Disk, from: usize| {
+                    let mut chance = Seeded::new(seed ^ (step << 16));
+                    disk.recording().crash_image(from + after, &mut chance)
+                };
+                let (of_whole, of_short) = (left(&whole, from.0), left(&short, from.1));
+                assert!(
+                    of_short == of_whole,
+                    "seed {seed}, step {step}, after {after}"
+                );
+            }
+            if chance.below(4) == 0 {
+                let before = short.position();
+                short.forget_settled();
+                forgotten += before - short.position();
+            }
+        }
+    }
+    assert!(forgotten > 10_000, "{forgotten}");
+}
+
+#[test]
+fn what_is_never_flushed_holds_up_nothing_else() {
+    let (path, lock) = (Path::new("/file"), Path::new("/lock"));
+    let disk = Disk::new();
+    let mut held = disk.lock(lock).unwrap();
+    let mut file = disk.open(path, OpenMode::Create).unwrap();
+    disk.flush_folder(Path::new("/")).unwrap();
+    held.write_at(b"holder", 0).unwrap();
+    for number in 0..1_000_u64 {
+        file.write_at(&number.to_be_bytes(), number % 4 * 8)
+            .unwrap();
+        file.flush().unwrap();
+        disk.forget_settled();
+        assert_eq!(disk.position(), 1, "who holds the lock");
+    }
+    let mut holders = BTreeSet::new();
+    for seed in 0..64 {
+        let image = disk.recording().crash_image(1, &mut Seeded::new(seed));
+        let last = image.file(path).unwrap().last_chunk().unwrap();
+        assert_eq!(u64::from_be_bytes(*last), 999);
+        holders.insert(image.file(lock).unwrap().to_vec());
+    }
+    assert!(holders.contains(&b"holder"[..]) && holders.contains(&b""[..]));
+}

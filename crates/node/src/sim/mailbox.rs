@@ -146,7 +146,7 @@ impl LogsDisk {
             self.earlier = Some(self.disk.image());
         }
         if self.disk.position() > EFFECTS_KEPT {
-            self.disk.forget_durable();
+            self.disk.forget_settled();
         }
     }
 

@@ -77,7 +77,7 @@ impl SimStore {
             *earlier = self.disk.image();
         }
         if self.disk.position() > EFFECTS_KEPT {
-            self.disk.forget_durable();
+            self.disk.forget_settled();
         }
         Ok(())
     }

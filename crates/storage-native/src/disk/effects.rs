@@ -5,7 +5,7 @@
 //! keep any part that the tears below cut out. What a failed flush was to make durable stays
 //! optional for ever: a later flush that succeeds says nothing about it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -276,6 +276,36 @@ fn draw(chance: &mut Seeded, sample: u32) -> Kept {
             _ => Kept::LengthAlone,
         },
     }
+}
+
+/// Parts a log into what every crash from now on keeps and what is to be recorded still, each in its order. An effect that
+/// no crash loses stays where one before it does that it does not commute with: of the same file's bytes, or, for a name
+/// and for the bytes of a file that may have none yet, of any name.
+pub(super) fn split(log: Vec<Logged>) -> (Vec<Logged>, Vec<Logged>) {
+    let (mut names_wait, mut files_wait) = (false, BTreeSet::new());
+    let (settled, mut kept): (Vec<_>, Vec<_>) = log.into_iter().partition(|logged| {
+        let file = match &logged.effect {
+            Effect::Flush => return true,
+            Effect::Resize(inode, _) | Effect::Write { inode, .. } => Some(*inode),
+            Effect::MakeFolder(_) | Effect::Make(..) | Effect::Rename(..) | Effect::Remove(_) => {
+                None
+            }
+        };
+        let waits = names_wait || file.is_some_and(|file| files_wait.contains(&file));
+        let is_settled = logged.durable_at.is_some() && !waits;
+        match file {
+            _ if is_settled => {}
+            Some(file) => {
+                files_wait.insert(file);
+            }
+            None => names_wait = true,
+        }
+        is_settled
+    });
+    for logged in &mut kept {
+        logged.durable_at = logged.durable_at.map(|_| 0);
+    }
+    (settled, kept)
 }
 
 /// What a disk holds, and under which inodes, once these effects are on it.

@@ -123,19 +123,34 @@ impl Disk {
     /// Forgets the recorded effects that every crash keeps, up to the first that one may lose.
     /// Positions count from there.
     pub fn forget_durable(&self) {
-        let mut state = self.state();
         let durable =
             |logged: &Logged| matches!(logged.effect, Effect::Flush) || logged.durable_at.is_some();
-        let kept = state.log.iter().position(|logged| !durable(logged));
-        let count = kept.unwrap_or(state.log.len());
+        self.forget(|mut log| {
+            let kept = log.iter().position(|logged| !durable(logged));
+            let count = kept.unwrap_or(log.len());
+            let mut kept = log.split_off(count);
+            for logged in &mut kept {
+                logged.durable_at = logged.durable_at.map(|at| at.saturating_sub(count));
+            }
+            (log, kept)
+        });
+    }
+
+    /// Forgets the recorded effects that every crash from now on keeps, those after one that it may lose among them: what
+    /// is never flushed, as who holds a lock, holds up nothing else. Those stay that do not commute with one before them
+    /// that does. Positions before the last are no longer to be asked for, and an image drawn for a later one is the
+    /// same as before.
+    pub fn forget_settled(&self) {
+        self.forget(effects::split);
+    }
+
+    fn forget(&self, split: impl FnOnce(Vec<Logged>) -> (Vec<Logged>, Vec<Logged>)) {
+        let mut state = self.state();
         let base = std::mem::take(&mut state.base);
         let inodes = std::mem::take(&mut state.base_inodes);
-        let log = state.log.split_off(count);
-        let settled = std::mem::replace(&mut state.log, log);
+        let (settled, kept) = split(std::mem::take(&mut state.log));
+        state.log = kept;
         (state.base, state.base_inodes) = effects::settle(base, inodes, &settled);
-        for logged in &mut state.log {
-            logged.durable_at = logged.durable_at.map(|at| at.saturating_sub(count));
-        }
     }
 
     /// Everything recorded so far.
