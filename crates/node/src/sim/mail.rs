@@ -11,7 +11,7 @@ use overlane_storage_native::LogsStore;
 use super::check::{Looked, Seen, Signed, Start, Stored};
 use super::clock::START_MS;
 use super::load::data;
-use super::mailbox::Mailroom;
+use super::mailbox::{Mailroom, OnDisk as _};
 use super::names::Broken;
 use super::node::{Asked, seed_of};
 use super::report::Phase;
@@ -286,13 +286,19 @@ impl World<'_> {
             return;
         };
         let room = node.running.as_mut().and_then(|it| it.mail.as_mut());
-        let Some(mails) = room.and_then(Mailroom::look) else {
+        let Some((acted_ms, room)) = room.map(|it| (it.acted_ms(), it)) else {
             return;
         };
+        let Some(mails) = room.look() else {
+            return;
+        };
+        // What is over was so when the store was told, which may be a while before it did what it was told; and the last
+        // process may have been told before it ended.
+        let acted_ms = acted_ms.max(node.mail.acted_ms());
         let stored = Stored {
             node: node.did,
             mails,
-            wall_ms,
+            wall_ms: wall_ms.max(acted_ms),
             true_ms,
             start: match (at_start, node.mail.ended_at_rest) {
                 (false, _) => Start::No,

@@ -28,6 +28,11 @@ pub(super) trait OnDisk {
 
     /// Does what waits, and tells nobody.
     fn finish(&mut self);
+
+    /// The latest that its node's clock showed when something was done, since this was asked last.
+    fn acted_ms(&mut self) -> u64 {
+        0
+    }
 }
 
 /// What outlives the process.
@@ -39,6 +44,8 @@ pub(super) struct LogsDisk {
     flushes: u64,
     /// The last process ended with nothing on its way to the store.
     pub(super) ended_at_rest: bool,
+    /// The latest that the node's clock showed when the last process did something that nobody looked at.
+    acted_ms: u64,
 }
 
 /// What a node's process has of mail.
@@ -54,6 +61,8 @@ pub(super) struct Mailroom {
     pub(super) next_take: u64,
     /// Mails on their way, and what they are once they are signed.
     pub(super) sending: BTreeMap<SendId, Option<TransactionDigest>>,
+    /// The latest that the node's clock showed when something was done that nobody looked at.
+    acted_ms: u64,
 }
 
 impl Mailroom {
@@ -66,6 +75,7 @@ impl Mailroom {
             takes: BTreeMap::new(),
             next_take: 0,
             sending: BTreeMap::new(),
+            acted_ms: 0,
         }
     }
 
@@ -74,6 +84,7 @@ impl Mailroom {
         let mut now_ms = 0;
         for work in self.work.drain(..most.min(self.work.len())) {
             now_ms = work.now_ms;
+            self.acted_ms = self.acted_ms.max(now_ms);
             self.keeper.handle(work);
         }
         self.keeper.flush(now_ms)
@@ -109,6 +120,10 @@ impl OnDisk for Mailroom {
             self.work(usize::MAX);
         }
     }
+
+    fn acted_ms(&mut self) -> u64 {
+        std::mem::take(&mut self.acted_ms)
+    }
 }
 
 impl LogsDisk {
@@ -119,6 +134,11 @@ impl LogsDisk {
     pub(super) fn open_store(&mut self) -> Result<LogsStore, String> {
         let store = LogsStore::open_on(self.disk.vfs(), Path::new(FOLDER));
         store.map_err(|error| error.to_string())
+    }
+
+    /// The latest that the node's clock showed when the last process did something that nobody looked at; once.
+    pub(super) fn acted_ms(&mut self) -> u64 {
+        std::mem::take(&mut self.acted_ms)
     }
 
     /// Opens the store of references.
@@ -153,6 +173,7 @@ impl LogsDisk {
     /// The process ends in order.
     pub(super) fn close(&mut self, mut room: impl OnDisk) {
         room.finish();
+        self.acted_ms = room.acted_ms();
         self.ended_at_rest = true;
     }
 
@@ -162,6 +183,7 @@ impl LogsDisk {
         if handed {
             room.finish();
         }
+        self.acted_ms = room.acted_ms();
         self.disk.cut_off(|| drop(room));
     }
 
@@ -170,6 +192,7 @@ impl LogsDisk {
         self.ended_at_rest = room.rests();
         let from = self.disk.position();
         room.finish();
+        self.acted_ms = room.acted_ms();
         self.disk.cut_off(|| drop(room));
         self.disk = crashed(&self.disk, from, chance);
         if let Some(earlier) = &self.earlier {

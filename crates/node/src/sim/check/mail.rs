@@ -48,7 +48,7 @@ pub(in crate::sim) enum Start {
 pub(in crate::sim) struct Stored {
     pub(in crate::sim) node: Did,
     pub(in crate::sim) mails: BTreeMap<TransactionDigest, Kept>,
-    /// By the node's clock, and by the simulation's.
+    /// By the node's clock, the latest that it showed since the look before; and by the simulation's.
     pub(in crate::sim) wall_ms: u64,
     pub(in crate::sim) true_ms: u64,
     pub(in crate::sim) start: Start,
