@@ -11,58 +11,51 @@ use crate::wire::bounds::{BATCH_MAX_BYTES, BATCH_MAX_FRAMES, MARKER_BYTES};
 use crate::wire::cbor::{CborError, Reader, Writer};
 use crate::wire::frame::{BATCH_MARKER, Frame};
 
-/// Frames that are to leave together, and how long their batch would be.
+/// How long a message is as frames join it.
 #[derive(Debug)]
-pub(super) struct Batch {
-    frames: Vec<Vec<u8>>,
+pub(super) struct Measure {
+    frames: usize,
     items_bytes: usize,
     max_frames: usize,
 }
 
-impl Batch {
-    /// A batch that begins with `first`, behind which so many wait, and holds at most `max_frames`.
-    pub(super) fn of(first: Vec<u8>, max_frames: usize, waiting: usize) -> Self {
-        let max_frames = max_frames.min(BATCH_MAX_FRAMES);
-        let items_bytes = item_bytes(first.len());
-        let mut frames = Vec::with_capacity(waiting.saturating_add(1).min(max_frames));
-        frames.push(first);
+impl Measure {
+    /// Of a message that begins with a frame of this size, and holds at most `max_frames`.
+    pub(super) fn of(first_bytes: usize, max_frames: usize) -> Self {
         Self {
-            items_bytes,
-            frames,
-            max_frames,
+            frames: 1,
+            items_bytes: item_bytes(first_bytes),
+            max_frames: max_frames.min(BATCH_MAX_FRAMES),
         }
     }
 
     /// How long the message is with another frame of this size; `None` if it does not fit.
     pub(super) fn with(&self, size_bytes: usize) -> Option<usize> {
-        let frames = self.frames.len() + 1;
+        let frames = self.frames.saturating_add(1);
         let items = self.items_bytes.saturating_add(item_bytes(size_bytes));
         let whole = items.saturating_add(MARKER_BYTES + head_bytes(frames));
         (frames <= self.max_frames && whole <= BATCH_MAX_BYTES).then_some(whole)
     }
 
     /// Another frame, which fits.
-    pub(super) fn push(&mut self, frame: Vec<u8>) {
-        self.items_bytes = self.items_bytes.saturating_add(item_bytes(frame.len()));
-        self.frames.push(frame);
+    pub(super) fn push(&mut self, size_bytes: usize) {
+        self.frames = self.frames.saturating_add(1);
+        self.items_bytes = self.items_bytes.saturating_add(item_bytes(size_bytes));
     }
 
     /// Frames in it.
     pub(super) fn frames(&self) -> usize {
-        self.frames.len()
+        self.frames
     }
 
-    /// The message: the frame itself, if it is alone.
-    pub(super) fn into_message(mut self) -> Vec<u8> {
-        if self.frames.len() == 1 {
-            return self.frames.pop().unwrap_or_default();
-        }
-        let head_bytes = MARKER_BYTES + head_bytes(self.frames.len());
+    /// The batch of these frames, which are those that were measured, two or more.
+    pub(super) fn join<'a>(&self, frames: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
+        let head_bytes = MARKER_BYTES + head_bytes(self.frames);
         let mut message = Vec::with_capacity(head_bytes.saturating_add(self.items_bytes));
         message.extend_from_slice(&BATCH_MARKER);
         let mut writer = Writer::append(message);
-        writer.array(self.frames.len());
-        for frame in &self.frames {
+        writer.array(self.frames);
+        for frame in frames {
             writer.bytes(frame);
         }
         writer.into_bytes()
@@ -125,19 +118,19 @@ mod tests {
         fn prop_a_batch_comes_back_and_is_as_long_as_was_said(
             sizes in proptest::collection::vec(0usize..900, 2..40)
         ) {
-            let mut batch = Batch::of(frame(sizes[0]), BATCH_MAX_FRAMES, sizes.len());
+            let mut measure = Measure::of(MARKER_BYTES + sizes[0], BATCH_MAX_FRAMES);
             let mut whole = 0;
             for &size in &sizes[1..] {
-                let Some(with) = batch.with(MARKER_BYTES + size) else { break };
+                let Some(with) = measure.with(MARKER_BYTES + size) else { break };
                 whole = with;
-                batch.push(frame(size));
+                measure.push(MARKER_BYTES + size);
             }
-            let count = batch.frames();
-            let message = batch.into_message();
+            let count = measure.frames();
+            let sent: Vec<_> = sizes[..count].iter().map(|&size| frame(size)).collect();
+            let message = measure.join(sent.iter().map(Vec::as_slice));
             prop_assert_eq!(message.len(), whole);
             let Ok(Frame::Batch(body)) = Frame::split(&message) else { panic!("no batch") };
             let came = split(&Bytes::copy_from_slice(body)).unwrap();
-            let sent: Vec<_> = sizes[..count].iter().map(|&size| frame(size)).collect();
             prop_assert_eq!(came, sent);
         }
     }

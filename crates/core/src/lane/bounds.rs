@@ -36,6 +36,10 @@ pub const DATA_RESERVE: usize = 8;
 /// Places that any lane may use once its own reserve is full.
 pub const QUEUED_SHARED: usize = QUEUED_MAX - CONTROL_RESERVE - (LANES - 1) * DATA_RESERVE;
 
+/// Places that are free before a lane that was full tells that it has room, unless one of its own reserve is: so whoever
+/// fills it is not woken for each frame that leaves.
+pub const ROOM_TOLD_PLACES: usize = BATCH_MAX_FRAMES;
+
 /// Bytes queued for one peer, over all its lanes.
 pub const QUEUED_MAX_BYTES: usize = 2 * 1024 * 1024;
 
@@ -200,6 +204,7 @@ const _: () = assert!(
     "in flight stays below the replay window's 32 slots"
 );
 const _: () = assert!(CONTROL_RESERVE + (LANES - 1) * DATA_RESERVE < QUEUED_MAX);
+const _: () = assert!(ROOM_TOLD_PLACES <= QUEUED_SHARED);
 const _: () = assert!(
     LANE_PAYLOADS_MAX >= LANE_WINDOW_FRAMES as u64 * BATCH_MAX_FRAMES as u64,
     "a near peer's window may be full of full batches"

@@ -23,6 +23,7 @@ mod status;
 #[cfg(test)]
 mod tests;
 mod transmit;
+mod waiting;
 
 pub use control::{ControlFrame, Credit, Hello, Numbered, QuotaHint, Windows};
 pub use delegations::Statements;

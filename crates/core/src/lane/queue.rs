@@ -6,19 +6,17 @@
 //! control goes first, but at most [`CONTROL_BURST_MAX`](super::bounds::CONTROL_BURST_MAX) times in
 //! a row while a lower class could send; lower classes take turns.
 
-use std::collections::VecDeque;
-
-use super::batch::Batch;
-use super::bounds::{LANES, QUEUED_MAX, QUEUED_MAX_BYTES};
+use super::bounds::{LANES, QUEUED_MAX, QUEUED_MAX_BYTES, ROOM_TOLD_PLACES};
 use super::per_lane::PerLane;
 use super::reason::SendError;
 use super::rules::Rules;
+use super::waiting::{Leaving, Waiting};
 use crate::ids::Class;
 
 /// The frames that wait for one peer.
 #[derive(Debug)]
 pub(super) struct Outbound {
-    lanes: PerLane<VecDeque<Vec<u8>>>,
+    lanes: PerLane<Waiting>,
     /// Bytes that wait, a lane.
     bytes: PerLane<usize>,
     /// Bytes beyond the reserves that the node lets this peer's lanes hold.
@@ -53,7 +51,7 @@ impl Outbound {
             return Err(full);
         }
         *self.bytes.of_mut(class) += size;
-        self.lanes.of_mut(class).push_back(frame);
+        self.lanes.of_mut(class).push(frame);
         Ok(())
     }
 
@@ -78,15 +76,21 @@ impl Outbound {
         self.refused.iter().any(Option::is_some)
     }
 
-    /// A lane that refused a frame and now has room; told once for any number of refusals.
+    /// A lane that refused a frame and now has room, for it and some more; told once for any number of refusals.
     pub(super) fn poll_room(&mut self) -> Option<Class> {
         let roomy = |&class: &Class| {
             let size = *self.refused.of(class);
-            size.is_some_and(|size| self.full(class, size).is_none())
+            size.is_some_and(|size| self.full(class, size).is_none() && self.has_places(class))
         };
         let class = Class::ALL.into_iter().find(roomy)?;
         *self.refused.of_mut(class) = None;
         Some(class)
+    }
+
+    /// Whether places are free for as many frames as leave together, or one of the lane's own is.
+    fn has_places(&self, class: Class) -> bool {
+        let shared = self.shared().saturating_sub(self.shared_used());
+        self.queued(class) < self.reserve(class) || shared >= ROOM_TOLD_PLACES
     }
 
     /// Why the lane has no room for a frame of this size, if it has none.
@@ -121,10 +125,10 @@ impl Outbound {
         &mut self,
         may_leave: impl Fn(Class, usize, usize) -> bool,
         mut shorten: impl FnMut(Class, usize, &[u8]) -> Option<Vec<u8>>,
-    ) -> Option<(Class, Batch)> {
+    ) -> Option<(Class, Leaving)> {
         let ready = |class| {
-            let head = self.lanes.of(class).front();
-            head.is_some_and(|frame| may_leave(class, frame.len(), 1))
+            let head = self.lanes.of(class).head_bytes();
+            head.is_some_and(|bytes| may_leave(class, bytes, 1))
         };
         let lower = lower_from(self.next)
             .into_iter()
@@ -142,26 +146,14 @@ impl Outbound {
             let [_, after, _] = lower_from(class);
             self.next = after;
         }
-        let first = self.pop(class)?;
-        let first = shorten(class, 0, &first).unwrap_or(first);
-        let mut batch = Batch::of(first, self.rules.batch_frames, self.queued(class));
-        while let Some(next) = self.lanes.of(class).front() {
-            let short = shorten(class, batch.frames(), next);
-            let whole = batch.with(short.as_ref().unwrap_or(next).len());
-            if !whole.is_some_and(|whole| may_leave(class, whole, batch.frames() + 1)) {
-                break;
-            }
-            let next = self.pop(class)?;
-            batch.push(short.unwrap_or(next));
-        }
-        Some((class, batch))
-    }
-
-    fn pop(&mut self, class: Class) -> Option<Vec<u8>> {
-        let frame = self.lanes.of_mut(class).pop_front()?;
+        let (leaving, taken_bytes) = self.lanes.of_mut(class).take(
+            self.rules.batch_frames,
+            |bytes, frames| may_leave(class, bytes, frames),
+            |before, frame| shorten(class, before, frame),
+        )?;
         let bytes = self.bytes.of_mut(class);
-        *bytes = bytes.saturating_sub(frame.len());
-        Some(frame)
+        *bytes = bytes.saturating_sub(taken_bytes);
+        Some((class, leaving))
     }
 
     /// Frames of a lane that wait.
@@ -176,7 +168,7 @@ impl Outbound {
 
     /// Frames of all lanes that wait.
     pub(super) fn queued_total(&self) -> usize {
-        self.lanes.iter().map(VecDeque::len).sum()
+        self.lanes.iter().map(Waiting::len).sum()
     }
 
     /// Bytes of all lanes that wait.
@@ -267,6 +259,31 @@ mod tests {
         assert_eq!(outbound.poll_room(), Some(Class::E2e));
         assert_eq!(outbound.poll_room(), None);
         assert_eq!(outbound.push(Class::E2e, vec![0]), Ok(()));
+    }
+
+    #[test]
+    fn a_full_lane_tells_of_room_when_a_batch_finds_it_or_a_place_of_its_own() {
+        let rules = Rules {
+            batch_frames: 1,
+            ..Rules::PROTOCOL
+        };
+        let mut outbound = Outbound::new(rules);
+        fill(&mut outbound, Class::E2e);
+        for _ in 1..ROOM_TOLD_PLACES {
+            outbound.take(|_, _, _| true, |_, _, _| None).unwrap();
+            assert_eq!(outbound.poll_room(), None);
+        }
+        outbound.take(|_, _, _| true, |_, _, _| None).unwrap();
+        assert_eq!(outbound.poll_room(), Some(Class::E2e));
+        // Another holds all that is shared.
+        let mut outbound = Outbound::new(rules);
+        fill(&mut outbound, Class::Application);
+        fill(&mut outbound, Class::Storage);
+        assert_eq!(outbound.poll_room(), None);
+        let storage = |class, _, _| class == Class::Storage;
+        outbound.take(storage, |_, _, _| None).unwrap();
+        assert_eq!(outbound.poll_room(), Some(Class::Storage));
+        assert_eq!(outbound.poll_room(), None);
     }
 
     #[test]

@@ -4,12 +4,12 @@
 //! payload by the lanes' turns, and a lane's FIN when nothing of it waits. Law (probes): a probe
 //! waits for no payload frame and no grant. Story 15.
 
-use super::batch::Batch;
 use super::bounds::{CONTROL_IN_FLIGHT_MAX, PROBE_RESERVE_FRAMES, is_near};
 use super::channel::{Fin, Kind};
 use super::control::{ControlFrame, Hello, Numbered};
 use super::delegations::Leaves;
 use super::session::{Phase, Session, Transmit};
+use super::waiting::Leaving;
 use crate::ids::Class;
 
 impl Session {
@@ -26,9 +26,7 @@ impl Session {
         if let Some((class, frame)) = control {
             return Some(self.hand_out(class, Kind::Control, frame.to_frame()));
         }
-        if let Some((class, batch)) = self.payload() {
-            let frames = batch.frames();
-            let message = batch.into_message();
+        if let Some((class, Leaving { message, frames })) = self.payload() {
             self.outgoing.sent(class, message.len(), frames);
             self.counters.batches_sent += u64::from(frames > 1);
             return Some(self.hand_out(class, Kind::Payload, message));
@@ -149,7 +147,7 @@ impl Session {
     }
 
     /// The payload frames whose turn it is, among the lanes that may send.
-    fn payload(&mut self) -> Option<(Class, Batch)> {
+    fn payload(&mut self) -> Option<(Class, Leaving)> {
         if self.phase == Phase::Opening {
             return None;
         }
