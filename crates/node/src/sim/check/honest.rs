@@ -24,7 +24,10 @@ use crate::peer::Refusal;
 #[derive(Default)]
 pub(super) struct Honest {
     again: Map<StreamKey, BTreeSet<u64>>,
-    signed: Map<TransactionDigest, (StreamKey, u64)>,
+    /// Where each stream is in `streams`: a message that was signed is kept by that, and its sequence.
+    numbers: Map<StreamKey, u32>,
+    streams: Vec<StreamKey>,
+    signed: Map<TransactionDigest, (u32, u64)>,
     /// Offered again before it was known what they are.
     early: Set<TransactionDigest>,
     paths: Map<StreamKey, BTreeMap<u64, Path>>,
@@ -56,11 +59,29 @@ impl Honest {
     }
 
     fn note_signed(&mut self, signed: Signed) {
-        let named = (signed.stream, signed.sequence);
-        self.signed.insert(signed.digest, named);
+        let Signed {
+            stream, sequence, ..
+        } = signed;
+        let number = self.number_of(stream);
+        self.signed.insert(signed.digest, (number, sequence));
         if self.early.remove(&signed.digest) {
-            self.again.entry(named.0).or_default().insert(named.1);
+            self.again.entry(stream).or_default().insert(sequence);
         }
+    }
+
+    fn number_of(&mut self, stream: StreamKey) -> u32 {
+        let streams = &mut self.streams;
+        *self.numbers.entry(stream).or_insert_with(|| {
+            streams.push(stream);
+            u32::try_from(streams.len() - 1).unwrap_or(u32::MAX)
+        })
+    }
+
+    /// Which message this is, if it is known to be signed.
+    fn named(&self, digest: &TransactionDigest) -> Option<(StreamKey, u64)> {
+        let &(number, sequence) = self.signed.get(digest)?;
+        let stream = self.streams.get(usize::try_from(number).ok()?)?;
+        Some((*stream, sequence))
     }
 
     fn offered_once(&self, stream: StreamKey, sequence: u64) -> bool {
@@ -151,8 +172,8 @@ impl Checker for Honest {
                 arrived.insert(signed.sequence);
             }
             Seen::Receipt(signed) => self.note_signed(*signed),
-            Seen::OfferedAgain(digest) => match self.signed.get(digest) {
-                Some(&(stream, sequence)) => {
+            Seen::OfferedAgain(digest) => match self.named(digest) {
+                Some((stream, sequence)) => {
                     self.again.entry(stream).or_default().insert(sequence);
                 }
                 None => {

@@ -7,7 +7,7 @@ use super::{Checker, Map, Seen, Signed};
 
 #[derive(Default)]
 pub(super) struct Sequence {
-    used: Map<(StreamKey, u64), TransactionDigest>,
+    used: Map<StreamKey, Map<u64, TransactionDigest>>,
 }
 
 impl Checker for Sequence {
@@ -24,7 +24,8 @@ impl Checker for Sequence {
             sequence,
             digest,
         } = *signed;
-        let used = self.used.entry((stream, sequence)).or_insert(digest);
+        let of_stream = self.used.entry(stream).or_default();
+        let used = of_stream.entry(sequence).or_insert(digest);
         if *used != digest {
             return Err(format!(
                 "sequence {sequence} of {stream} was signed for two messages"
