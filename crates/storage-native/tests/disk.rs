@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use overlane_storage_native::disk::{CrashChoices, Disk, Seeded};
+use overlane_storage_native::disk::{CrashChoices, Disk, FaultKind, FaultPlan, Seeded};
 use overlane_storage_native::testkit::scenario::Owner;
 use overlane_storage_native::testkit::{FilesSubject, JournalSubject, Step, Subject, scenarios};
 use overlane_storage_native::vfs::{OpenMode, Vfs};
@@ -132,7 +132,18 @@ fn change(disk: &Disk, drawn: [u64; 3]) {
             file().and_then(|mut it| it.write_at(&[drawn[2] as u8; 700], at % 2_000).map(drop))
         }
         6 => file().and_then(|mut it| it.resize(at % 2_000)),
-        7..=11 => file().and_then(|mut it| it.flush()),
+        7..=10 => file().and_then(|mut it| it.flush()),
+        // What a failed flush was to make durable may be lost for ever, and what is written over it later not.
+        11 => {
+            disk.fail(FaultPlan {
+                kind: FaultKind::FileFlush,
+                at: 1,
+                for_good: false,
+            });
+            let flushed = file().and_then(|mut it| it.flush());
+            disk.heal();
+            flushed
+        }
         12 => disk.rename(of, Path::new(&to)),
         13 => disk.remove(of),
         _ => disk.flush_folder(Path::new("/")),
