@@ -20,6 +20,8 @@ pub(super) struct Directory {
     /// By the first record of a range and how many it has: law (no stale answer), one goes when a record between its
     /// first and its last comes or goes.
     kept: BTreeMap<(Record, usize), Kept>,
+    /// Which use of all directories was its last.
+    pub(super) used: u64,
 }
 
 #[derive(Debug)]

@@ -23,7 +23,8 @@
 //! A leaf's key is a lower bound of its numbers, or names; the first leaf's is zero. A leaf goes when it is empty, and is
 //! not joined to its neighbour before.
 //!
-//! Rows of form 1 had no `name-` tables: they are made from `names` as the store is opened, in one transaction.
+//! Rows of form 1 had no `name-` tables, and could have records in leaves that are not theirs: the index is made anew in
+//! both orders as the store is opened, in one transaction.
 
 mod directory;
 mod index;
@@ -56,7 +57,7 @@ const FORM: Form = Form {
     rows: 2,
     cache_bytes: LOGS_CACHE_BYTES,
     make,
-    older: Some((1, upgrade::index_the_names)),
+    older: Some((1, upgrade::index_anew)),
 };
 
 /// How much of the file is kept in memory: the index of a million envelopes, and some room.
@@ -80,6 +81,8 @@ pub const FINGERPRINTS_KEPT: usize = 65_536;
 pub struct LogsStore {
     database: Database,
     directories: BTreeMap<(LogId, Order), Directory>,
+    /// How often a directory was used.
+    uses: u64,
 }
 
 impl LogsStore {
@@ -103,6 +106,7 @@ impl LogsStore {
         Ok(Self {
             database,
             directories: BTreeMap::new(),
+            uses: 0,
         })
     }
 
@@ -139,12 +143,14 @@ impl LogsStore {
         self.database.damaged(&cause)
     }
 
-    /// Reads the log's directory, unless it is in memory.
+    /// Reads the log's directory, unless it is in memory. It is the one used last.
     fn load_directory(&mut self, log: &LogId, order: Order) -> Result<(), StoreError> {
-        if self.directories.contains_key(&(*log, order)) {
+        self.uses += 1;
+        if let Some(directory) = self.directories.get_mut(&(*log, order)) {
+            directory.used = self.uses;
             return Ok(());
         }
-        let directory = self.database.read(|transaction| {
+        let mut directory = self.database.read(|transaction| {
             let table = transaction.open_table(order.lines())?;
             let (from, to) = (order.key(log, &floor(0)), order.key(log, &TOP_RECORD));
             let leaves = table.range(&from[..]..=&to[..])?.map(|row| {
@@ -153,18 +159,24 @@ impl LogsStore {
             });
             leaves.collect::<Result<Directory, redb::Error>>()
         })?;
+        directory.used = self.uses;
         self.directories.insert((*log, order), directory);
         Ok(())
     }
 
-    /// Lets go of directories beyond the bound, and of fingerprints beyond theirs; not of those of the log in hand.
+    /// Lets go of directories beyond the bound, those that were not used for longest, and of fingerprints beyond theirs;
+    /// not of those of the log in hand.
     fn let_directories_go(&mut self, in_hand: Option<(LogId, Order)>) {
-        while self.directories.len() > DIRECTORIES_CACHED * Order::BOTH.len() {
-            let mut keys = self.directories.keys();
-            let Some(key) = keys.find(|key| Some(**key) != in_hand).copied() else {
-                break;
-            };
-            self.directories.remove(&key);
+        let most = DIRECTORIES_CACHED * Order::BOTH.len();
+        let over = self.directories.len().saturating_sub(most);
+        if over > 0 {
+            let others = self.directories.iter();
+            let others = others.filter(|it| Some(*it.0) != in_hand);
+            let mut others: Vec<_> = others.map(|it| (it.1.used, *it.0)).collect();
+            others.sort_unstable();
+            for (_, key) in others.into_iter().take(over) {
+                self.directories.remove(&key);
+            }
         }
         forget_fingerprints(&mut self.directories, in_hand, FINGERPRINTS_KEPT);
     }
@@ -391,6 +403,25 @@ mod tests {
             assert!(store.directories.len() <= kept);
         }
         assert_eq!(store.entries(&name(0), many.end, 9).unwrap().len(), 1);
+    }
+
+    /// One that is used between others stays, whatever its name.
+    #[test]
+    fn law_logs_the_directory_that_was_not_used_for_longest_goes_first() {
+        let name = |log: usize| LogId([log as u8; 32]);
+        let mut store = open();
+        for log in 0..3 * DIRECTORIES_CACHED {
+            for used in [name(0), name(log)] {
+                store.commit(vec![append(used, log as u64 + 1)]).unwrap();
+            }
+            assert!(store.directories.len() <= 2 * DIRECTORIES_CACHED);
+        }
+        let kept: Vec<LogId> = store.directories.keys().map(|it| it.0).collect();
+        let last = 2 * DIRECTORIES_CACHED + 1..3 * DIRECTORIES_CACHED;
+        let last = last.map(name);
+        let wanted: Vec<LogId> = [name(0)].into_iter().chain(last).collect();
+        let wanted: Vec<LogId> = wanted.into_iter().flat_map(|it| [it, it]).collect();
+        assert_eq!(kept, wanted);
     }
 
     #[test]

@@ -1,42 +1,63 @@
-//! Rows of form 1: the index by name is made from the names.
+//! Rows of form 1: the index is made anew from the envelopes and their names.
+//!
+//! Form 1 had no index by name. In its index by number a transaction over more logs than have their directories in memory
+//! put records into leaves that were not theirs, which nothing that such a store does later mends.
 
 use overlane_recon::Record;
 use overlane_relay::log::LogId;
 use redb::{ReadableTable as _, Table, WriteTransaction};
 
-use super::NAMES;
-use super::order::{NAME_LEAF_RECORDS, Order, floor};
+use super::order::{LEAF_RECORDS, NAME_LEAF_RECORDS, Order, floor};
+use super::{ENVELOPES, NAMES, entry_in, number_of};
 
-/// Records of a leaf that is made so: some come before it is full.
-const FILLED: usize = NAME_LEAF_RECORDS * 3 / 4;
+/// Makes the index anew in both orders, whatever was there: an older program may have had the database since, which
+/// changes numbers alone. Reads each envelope once, and holds one leaf in memory; the transaction's pages are in the
+/// database's cache, which is bounded.
+pub(super) fn index_anew(transaction: &WriteTransaction) -> Result<(), redb::Error> {
+    index_the_numbers(transaction)?;
+    index_the_names(transaction)
+}
 
-/// Makes the index by name anew, whatever was there: an older program may have had the database since, which changes
-/// names alone. Holds one leaf in memory; the transaction's pages are in the database's cache, which is bounded.
-pub(super) fn index_the_names(transaction: &WriteTransaction) -> Result<(), redb::Error> {
-    transaction.delete_table(Order::Names.leaves())?;
-    transaction.delete_table(Order::Names.lines())?;
-    let names = transaction.open_table(NAMES)?;
-    let mut made = Made {
-        leaves: transaction.open_table(Order::Names.leaves())?,
-        lines: transaction.open_table(Order::Names.lines())?,
-        log: None,
-        leaf: Vec::new(),
-        lower: floor(0),
-    };
-    for name in names.iter()? {
-        let (key, _) = name?;
+fn index_the_numbers(transaction: &WriteTransaction) -> Result<(), redb::Error> {
+    let mut made = Made::new(transaction, Order::Numbers)?;
+    for envelope in transaction.open_table(ENVELOPES)?.iter()? {
+        let (key, value) = envelope?;
+        let (key, value) = (key.value(), value.value());
+        let log = key.first_chunk().copied();
+        let read = log.zip(entry_in(number_of(key), value));
+        let Some((log, entry)) = read else {
+            return Err(redb::Error::Corrupted("an envelope does not read".into()));
+        };
+        made.add(LogId(log), entry.seq, entry.id)?;
+    }
+    made.write()
+}
+
+fn index_the_names(transaction: &WriteTransaction) -> Result<(), redb::Error> {
+    let mut made = Made::new(transaction, Order::Names)?;
+    for name in transaction.open_table(NAMES)?.iter()? {
+        let (key, seq) = name?;
         let key = key.value();
         let (log, id) = key.split_at_checked(32).unwrap_or_default();
         let (Ok(log), Ok(id)) = (log.try_into(), id.try_into()) else {
             return Err(redb::Error::Corrupted("a name is none".into()));
         };
-        made.add(LogId(log), overlane_recon::Id(id))?;
+        made.add(LogId(log), number_of(seq.value()), overlane_recon::Id(id))?;
     }
     made.write()
 }
 
-/// The index as far as it is made. Names come in the order of the leaves.
+/// The records of a leaf that is made so: where they come inside, some come before it is full.
+const fn filled(order: Order) -> usize {
+    match order {
+        Order::Numbers => LEAF_RECORDS,
+        Order::Names => NAME_LEAF_RECORDS * 3 / 4,
+    }
+}
+
+/// The index in one order, as far as it is made. Records come in the order of the leaves.
 struct Made<'t> {
+    order: Order,
     leaves: Table<'t, &'static [u8], &'static [u8]>,
     lines: Table<'t, &'static [u8], &'static [u8]>,
     log: Option<LogId>,
@@ -44,16 +65,34 @@ struct Made<'t> {
     lower: Record,
 }
 
-impl Made<'_> {
-    fn add(&mut self, log: LogId, id: overlane_recon::Id) -> Result<(), redb::Error> {
-        let Some(record) = Order::Names.record(0, id) else {
+impl<'t> Made<'t> {
+    /// Nothing, in place of what there was.
+    fn new(transaction: &'t WriteTransaction, order: Order) -> Result<Self, redb::Error> {
+        transaction.delete_table(order.leaves())?;
+        transaction.delete_table(order.lines())?;
+        Ok(Self {
+            order,
+            leaves: transaction.open_table(order.leaves())?,
+            lines: transaction.open_table(order.lines())?,
+            log: None,
+            leaf: Vec::new(),
+            lower: floor(0),
+        })
+    }
+
+    fn add(&mut self, log: LogId, seq: u64, id: overlane_recon::Id) -> Result<(), redb::Error> {
+        let Some(record) = self.order.record(seq, id) else {
             return Ok(());
         };
         let other = self.log != Some(log);
-        if other || self.leaf.len() >= FILLED {
+        if other || self.leaf.len() >= filled(self.order) {
             self.write()?;
             self.log = Some(log);
-            self.lower = if other { floor(0) } else { record };
+            self.lower = if other {
+                floor(0)
+            } else {
+                self.order.lower_of(&record)
+            };
         }
         self.leaf.push(record);
         Ok(())
@@ -63,7 +102,7 @@ impl Made<'_> {
         let Some(log) = self.log.filter(|_| !self.leaf.is_empty()) else {
             return Ok(());
         };
-        let key = Order::Names.key(&log, &self.lower);
+        let key = self.order.key(&log, &self.lower);
         let count = u32::try_from(self.leaf.len()).unwrap_or(u32::MAX);
         self.leaves.insert(&key[..], self.leaf.as_flattened())?;
         self.lines.insert(&key[..], &count.to_be_bytes()[..])?;
@@ -81,6 +120,8 @@ mod tests {
     use overlane_core::store::StoreError;
     use overlane_relay::log::{Change, Entry, EnvelopeId, LogStore as _};
 
+    use super::super::directory::Directory;
+    use super::super::write::{write_envelopes, write_index};
     use super::super::{LOGS_CACHE_BYTES, LogsStore};
     use super::*;
     use crate::database::{Database, Form};
@@ -129,6 +170,7 @@ mod tests {
         let mut store = LogsStore {
             database,
             directories: Default::default(),
+            uses: 0,
         };
         for (log, count) in LOGS.into_iter().zip(envelopes) {
             let changes = (1..=count).map(|seq| append(log, seq)).collect();
@@ -158,7 +200,7 @@ mod tests {
 
     #[test]
     fn law_logs_a_store_of_the_form_before_is_given_its_index_by_name() {
-        let filled = FILLED as u64;
+        let filled = filled(Order::Names) as u64;
         for envelopes in [[0, 0, 0], [3, 0, 1], [filled, filled + 1, 5 * filled + 7]] {
             let disk = Disk::new();
             first_form(&disk, envelopes);
@@ -178,10 +220,10 @@ mod tests {
         let disk = Disk::new();
         first_form(&disk, [3, 200, 1]);
         let old = || Database::open(disk.vfs(), Path::new(FOLDER), FIRST).unwrap();
-        old().write(index_the_names).unwrap();
+        old().write(index_anew).unwrap();
         let name = |transaction: &WriteTransaction| {
             let changes = [append(LOGS[0], 4), append(LOGS[1], 201)];
-            super::super::write::write_envelopes(transaction, &changes)?;
+            write_envelopes(transaction, &changes)?;
             let numbers = Order::Numbers;
             for (log, seq) in [(LOGS[0], 4), (LOGS[1], 201)] {
                 let record = numbers.record(seq, id(seq));
@@ -198,6 +240,59 @@ mod tests {
         };
         old().write(name).unwrap();
         check(&disk, [4, 201, 1]).unwrap();
+    }
+
+    /// A transaction over more logs than have their directories in memory changed the leaves of one by no directory.
+    fn damage_the_numbers(disk: &Disk) {
+        let key = (LOGS[1], Order::Numbers);
+        let mut database = Database::open(disk.vfs(), Path::new(FOLDER), FIRST).unwrap();
+        let changes = |it: &[Change], transaction: &WriteTransaction, directory| {
+            write_envelopes(transaction, it)?;
+            let records = it.iter().map(|it| match it {
+                Change::Append { entry, .. } => (entry.seq, entry.id, true),
+                Change::Remove { seq, id, .. } => (*seq, *id, false),
+                Change::Row { .. } => panic!("no change of the index"),
+            });
+            let records = records.map(|(seq, id, comes)| (key.1.record(seq, id).unwrap(), comes));
+            write_index(transaction, key, directory, &records.collect()).map(drop)
+        };
+        let (log, seq) = (LOGS[1], 7);
+        let removed = [Change::Remove {
+            log,
+            seq,
+            id: id(7),
+        }];
+        let none = Directory::default();
+        let gone = |it: &WriteTransaction| changes(&removed, it, &none);
+        database.write(gone).unwrap();
+        let comes = |it: &WriteTransaction| changes(&[append(log, 1_001)], it, &none);
+        database.write(comes).unwrap();
+    }
+
+    #[test]
+    fn law_logs_leaves_of_numbers_that_a_program_before_damaged_are_made_anew() {
+        let envelopes = [3, 1_000, 1];
+        let damaged = || {
+            let disk = Disk::new();
+            first_form(&disk, envelopes);
+            damage_the_numbers(&disk);
+            disk
+        };
+        check(&damaged(), envelopes).unwrap();
+        // It is damage, and an index by name alone leaves it.
+        let disk = damaged();
+        let mut database = Database::open(disk.vfs(), Path::new(FOLDER), FIRST).unwrap();
+        database.write(index_the_names).unwrap();
+        let mut store = LogsStore {
+            database,
+            directories: Default::default(),
+            uses: 0,
+        };
+        let words = store.verify(&LOGS[1]).unwrap_err().to_string();
+        assert!(words.contains("by Numbers"), "{words}");
+        drop(store);
+        // What began to be made by such a program is made again.
+        check(&disk, envelopes).unwrap();
     }
 
     /// How many crash images of the first open were opened, all different.

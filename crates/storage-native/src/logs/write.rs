@@ -111,7 +111,7 @@ fn value_of(entry: &log::Entry, envelope: &[u8]) -> Vec<u8> {
     writer.into_bytes()
 }
 
-fn write_index(
+pub(super) fn write_index(
     transaction: &WriteTransaction,
     (log, order): (LogId, Order),
     directory: &Directory,
