@@ -12,9 +12,37 @@ use super::store::{Entry, LogStore};
 use super::told::{Event, Failure, LogsError, Place};
 use overlane_core::Did;
 use overlane_recon::bounds::TOP;
+use std::collections::VecDeque;
 
 /// Who brings nothing, and has no share: for it the oldest of whoever has most makes room.
 const NOBODY: Did = Did([0; 20]);
+
+/// Pages of a log that are kept at a time: evictions alternate between those of few authors.
+const PAGES_KEPT: usize = 8;
+
+/// Entries of one log that were read in this call, each page with the number that it was read from. Nothing is committed
+/// meanwhile.
+#[derive(Debug, Default)]
+struct Pages(VecDeque<(u64, Vec<Entry>)>);
+
+impl Pages {
+    /// The entries from this number on, as far as they were read; none where they were not.
+    fn at(&self, from: u64) -> Option<&[Entry]> {
+        let covers = |page: &&(u64, Vec<Entry>)| {
+            let last = page.1.last();
+            page.0 == from || page.0 < from && last.is_some_and(|it| it.seq >= from)
+        };
+        let (_, entries) = self.0.iter().rev().find(covers)?;
+        entries.get(entries.partition_point(|it| it.seq < from)..)
+    }
+
+    fn keep(&mut self, from: u64, entries: Vec<Entry>) {
+        if self.0.len() >= PAGES_KEPT {
+            self.0.pop_front();
+        }
+        self.0.push_back((from, entries));
+    }
+}
 
 impl<S: LogStore, R: Rules> Logs<S, R> {
     /// Stages an envelope that its log's rules took, and gives its number: the one it has, or a new
@@ -121,7 +149,7 @@ impl<S: LogStore, R: Rules> Logs<S, R> {
                 self.expire(log, now_ms)?;
             }
         }
-        let mut evicted = 0;
+        let (mut evicted, mut pages) = (0, Pages::default());
         while self.book(log)?.is_full(bytes, &retention) {
             check_evicted(evicted)?;
             evicted += 1;
@@ -131,7 +159,7 @@ impl<S: LogStore, R: Rules> Logs<S, R> {
             };
             let leaves = match retention.full {
                 Full::Oldest if self.is_broken(Mutant::OldestOfAnyone) => self.oldest(log)?,
-                Full::Oldest => self.oldest_of_share(log, author, &retention)?,
+                Full::Oldest => self.oldest_of_share(log, author, &retention, &mut pages)?,
                 Full::Fair => self.book(log)?.gives_way(slot, author),
             };
             let leaves = leaves.ok_or(none)?;
@@ -168,11 +196,12 @@ impl<S: LogStore, R: Rules> Logs<S, R> {
         if is_few(&retention) || self.is_broken(Mutant::TrimNothing) {
             return Ok(false);
         }
+        let mut pages = Pages::default();
         for _ in 0..EVICTED_PER_CALL {
             if !self.book(log)?.is_over(&retention) {
                 return Ok(false);
             }
-            match self.oldest_of_share(log, &NOBODY, &retention) {
+            match self.oldest_of_share(log, &NOBODY, &retention, &mut pages) {
                 Ok(Some(entry)) => self.let_go(log, &entry, false)?,
                 Ok(None) => return Ok(false),
                 Err(Failure::Refused(_)) => return Ok(true),
@@ -182,12 +211,14 @@ impl<S: LogStore, R: Rules> Logs<S, R> {
         Ok(true)
     }
 
-    /// The oldest entry of whoever makes room for an author ([`Book::makes_room`]).
+    /// The oldest entry of whoever makes room for an author ([`Book::makes_room`]). What is read of the store for that stays
+    /// in `pages` for the next in the same call.
     fn oldest_of_share(
         &mut self,
         log: &LogId,
         author: &Did,
         retention: &Retention,
+        pages: &mut Pages,
     ) -> Result<Option<Entry>, S> {
         self.book(log)?;
         let each = self.is_broken(Mutant::OneShareEach);
@@ -200,8 +231,11 @@ impl<S: LogStore, R: Rules> Logs<S, R> {
         };
         let mut from = book.oldest_from(&whose);
         for _ in 0..OLDEST_PAGES_PER_CALL {
-            let entries = self.store.entries(log, from, OLDEST_PAGE);
-            let entries = entries.map_err(LogsError::Store)?;
+            if pages.at(from).is_none() || self.is_broken(Mutant::ReadForEach) {
+                let entries = self.store.entries(log, from, OLDEST_PAGE);
+                pages.keep(from, entries.map_err(LogsError::Store)?);
+            }
+            let entries = pages.at(from).unwrap_or_default();
             let Some(last) = entries.last() else {
                 return Ok(self.stage.first_of(log, &whose).copied());
             };

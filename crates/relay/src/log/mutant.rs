@@ -34,6 +34,8 @@ pub enum Mutant {
     CountTheStored,
     /// What a log has more than is kept of it stays until something comes.
     TrimNothing,
+    /// The store is read anew for each envelope that makes room.
+    ReadForEach,
     /// Every name of a log is read for each question in the space that its holders share.
     LoadTheShared,
 }

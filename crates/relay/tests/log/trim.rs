@@ -56,3 +56,49 @@ fn law_a_log_of_which_less_is_kept_lets_go_of_the_rest_by_itself() {
     );
     assert_eq!(trimmed(Some(Mutant::TrimNothing)).unwrap_err(), "log/busy");
 }
+
+/// The most reads of the store in one call that trims.
+fn reads_to_trim(mutant: Option<Mutant>) -> u64 {
+    let mut host = node(Plain::of(&[1, 2], &[9]));
+    if let Some(mutant) = mutant {
+        host.break_rule(mutant);
+    }
+    for number in 0..3 * EVICTED_PER_CALL as u64 {
+        if host.is_full() {
+            host.flush(NOW_MS).unwrap();
+        }
+        // Both have most in turn.
+        let author = 1 + (number % 2) as u8;
+        let post = envelope(author, number);
+        host.post(LOG, post, peer(author), NOW_MS).unwrap();
+    }
+    host.flush(NOW_MS).unwrap();
+    host.rules().retention.entries = 10;
+    let (mut most, mut left) = (0, Vec::new());
+    loop {
+        let before = host.store().reads;
+        let more = host.trim(&LOG).unwrap();
+        most = most.max(host.store().reads - before);
+        host.flush(NOW_MS).unwrap();
+        if !more {
+            break;
+        }
+    }
+    let entries = host.store().entries(&LOG, 0, 100).unwrap();
+    left.extend(entries.iter().map(|it| it.seq));
+    // The newest stay, each author's.
+    let newest = 3 * EVICTED_PER_CALL as u64;
+    assert!(left.iter().copied().eq(newest - 9..=newest), "{left:?}");
+    most
+}
+
+#[test]
+fn law_logs_a_part_that_is_trimmed_reads_a_page_once() {
+    let (reads, each) = (
+        reads_to_trim(None),
+        reads_to_trim(Some(Mutant::ReadForEach)),
+    );
+    println!("{reads} reads of the store a part, {each} where each envelope reads anew");
+    assert!(each >= EVICTED_PER_CALL as u64);
+    assert!(reads + EVICTED_PER_CALL as u64 - 8 <= each, "{reads}");
+}
