@@ -54,6 +54,8 @@ pub(super) struct Chains {
     known: BTreeMap<Did, (Vec<Did>, u64)>,
     lookups: BTreeMap<RequestId, Did>,
     waiting: VecDeque<Did>,
+    /// Those that a user's own mail waits for: they go before all others.
+    first: VecDeque<Did>,
     wanted: BTreeSet<Did>,
     deposits: BTreeMap<Did, Vec<Deposit>>,
     deposited: usize,
@@ -103,12 +105,32 @@ impl Chains {
         if self.wanted.contains(&owner) {
             return true;
         }
-        let room = self.waiting.len() < LOOKUPS_WAITING_MAX;
+        let room = self.wanted.len() < LOOKUPS_WAITING_MAX;
         if room {
             self.wanted.insert(owner);
             self.waiting.push_back(owner);
         }
         room
+    }
+
+    /// The same, before all that nobody's own mail waits for.
+    fn want_first(&mut self, owner: Did) -> bool {
+        let wanted = self.want(owner);
+        if let Some(place) = self.waiting.iter().position(|it| *it == owner) {
+            self.waiting.remove(place);
+            self.first.push_back(owner);
+        }
+        wanted
+    }
+
+    /// What is looked up next.
+    fn next(&mut self) -> Option<Did> {
+        let owner = self
+            .first
+            .pop_front()
+            .or_else(|| self.waiting.pop_front())?;
+        self.wanted.remove(&owner);
+        Some(owner)
     }
 
     fn note(&mut self, owner: Did, chain: Vec<Did>, steady_ms: u64) {
@@ -160,13 +182,18 @@ impl Peer {
         }
     }
 
-    /// Who would hold mail of this node's own for `destination`.
-    pub(super) fn look_up_for_sender(&mut self, destination: Did, now: Now) {
-        let fresh = self.mail.chains.fresh(&destination, now.steady_ms);
+    /// Who would hold mail of this node's own for `destination`; `first` of what its user sends now. Whether there was a
+    /// place for it.
+    pub(super) fn look_up(&mut self, destination: Did, first: bool, now: Now) -> bool {
+        let chains = &mut self.mail.chains;
+        let fresh = chains.fresh(&destination, now.steady_ms);
         match fresh.map(<[Did]>::to_vec) {
-            Some(chain) => self.holders_known(destination, Ok(&chain), now),
-            // Without a place it is asked for again when its time is over.
-            None => drop(self.mail.chains.want(destination)),
+            Some(chain) => {
+                self.holders_known(destination, Ok(&chain), now);
+                true
+            }
+            None if first => chains.want_first(destination),
+            None => chains.want(destination),
         }
     }
 
@@ -178,11 +205,10 @@ impl Peer {
     pub(super) fn pump_lookups(&mut self, now: Now) -> bool {
         let mut any = false;
         while self.mail.chains.lookups.len() < LOOKUPS_AT_ONCE {
-            let Some(owner) = self.mail.chains.waiting.pop_front() else {
+            let Some(owner) = self.mail.chains.next() else {
                 break;
             };
             any = true;
-            self.mail.chains.wanted.remove(&owner);
             let alone = self.ring.is_alone();
             let asked = match &mut self.ring.ring {
                 // It is alone in its ring, whoever it knew before: every place there is its own.
@@ -312,6 +338,23 @@ mod tests {
         assert_eq!(peer.mail.chains.announced[&owner(0)].len(), 2);
         peer.take_deposit(owner(usize::MAX), deposit(), NOW);
         assert!(peer.mail.chains.wanted.contains(&owner(usize::MAX)));
+    }
+
+    #[test]
+    fn law_what_a_user_sends_is_looked_up_before_all_else_in_its_order() {
+        let mut peer = peer();
+        for number in 0..4 {
+            assert!(peer.look_up(owner(number), false, NOW));
+        }
+        for number in [9, 2, 9, 8] {
+            assert!(peer.look_up(owner(number), true, NOW));
+        }
+        // What is looked up for somebody is not looked up twice.
+        assert!(peer.look_up(owner(2), false, NOW));
+        let chains = &mut peer.mail.chains;
+        let order: Vec<Did> = std::iter::from_fn(|| chains.next()).collect();
+        assert_eq!(order, [9, 2, 8, 0, 1, 3].map(owner));
+        assert!(chains.wanted.is_empty());
     }
 
     /// Mail that no lookup is made for would hold its place on its lane for ever.

@@ -21,7 +21,7 @@ use super::{ROUND_TICKS, TICK_MS};
 /// Words on the end of mail that wait until it is known whether the ring names who says them.
 pub const HEIRS_WAITING_MAX: usize = 256;
 
-/// Destinations whose holders are sought in one round, at most; the others are in the next.
+/// Destinations whose holders are sought at a time, at most: while the ring has not answered of as many, no other is.
 pub const HEIRS_SOUGHT_MAX: usize = 64;
 
 /// The longest pause before those of one destination are sought again, in milliseconds: an hour.
@@ -54,7 +54,7 @@ impl Heirs {
     /// The destinations whose holders are to be sought now, of those that mail is open for.
     fn due(&mut self, open: &BTreeSet<Did>, now_ms: u64) -> Vec<Did> {
         self.sought
-            .retain(|destination, _| open.contains(destination));
+            .retain(|destination, sought| sought.asked || open.contains(destination));
         for &destination in open {
             self.sought.entry(destination).or_insert(Sought {
                 due_ms: now_ms,
@@ -62,10 +62,12 @@ impl Heirs {
                 asked: false,
             });
         }
-        let due = self.sought.iter_mut().filter(|it| it.1.due_ms <= now_ms);
+        let asked = self.sought.values().filter(|it| it.asked).count();
+        let due = self.sought.iter_mut();
+        let due = due.filter(|it| !it.1.asked && it.1.due_ms <= now_ms);
         let mut due: Vec<_> = due.collect();
         due.sort_by_key(|(_, sought)| sought.due_ms);
-        due.truncate(HEIRS_SOUGHT_MAX);
+        due.truncate(HEIRS_SOUGHT_MAX.saturating_sub(asked));
         let begin = |(&destination, sought): (&Did, &mut Sought)| {
             sought.asked = true;
             sought.due_ms = now_ms.saturating_add(sought.pause_ms);
@@ -93,7 +95,9 @@ impl Peer {
     pub(super) fn seek_heirs(&mut self, now: Now) {
         let open = self.mail.sender.open_destinations();
         for destination in self.mail.heirs.due(&open, now.steady_ms) {
-            self.look_up_for_sender(destination, now);
+            if !self.look_up(destination, false, now) {
+                self.mail.heirs.answered(&destination, false);
+            }
         }
     }
 
@@ -132,7 +136,7 @@ impl Peer {
         if said.len() < HEIRS_WAITING_MAX && !said.contains(&(by, outcome)) {
             said.push((by, outcome));
             self.forget_chain(destination);
-            self.look_up_for_sender(destination, now);
+            self.look_up(destination, false, now);
         }
     }
 
@@ -162,11 +166,20 @@ mod tests {
         let open: BTreeSet<Did> = (0..100).map(did).collect();
         // All have their turn before one has its second.
         let first = heirs.due(&open, 0);
+        // While the ring has not answered, no more are sought, whatever became of the mail.
+        assert!(heirs.due(&open, PAUSE_MS).is_empty());
+        assert!(heirs.due(&BTreeSet::new(), PAUSE_MS).is_empty());
+        assert!(heirs.answered(&first[0], true));
+        assert_eq!(heirs.due(&open, PAUSE_MS).len(), 1);
+        let mut heirs = Heirs::default();
+        let first = heirs.due(&open, 0);
+        assert!(first.iter().all(|it| heirs.answered(it, true)));
         let second = heirs.due(&open, PAUSE_MS);
         assert_eq!((first.len(), second.len()), (HEIRS_SOUGHT_MAX, 64));
         let both: BTreeSet<Did> = first.iter().chain(&second).copied().collect();
         assert_eq!(both, open);
         // One whose mail has ended is sought no more, and nothing is kept of it.
+        assert!(second.iter().all(|it| heirs.answered(it, true)));
         let one = BTreeSet::from([did(7)]);
         assert!(heirs.due(&one, PAUSE_MS).len() <= 1);
         assert_eq!(heirs.sought.len(), 1);

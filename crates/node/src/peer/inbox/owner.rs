@@ -423,7 +423,9 @@ impl Peer {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixture::{NOW, peer};
+    use overlane_core::mail::MAIL_LIFE_DEFAULT_MS;
+
+    use super::super::fixture::{NOW, mail, peer, signer};
     use super::*;
 
     /// How often holders were asked since.
@@ -436,6 +438,12 @@ mod tests {
         effects.filter(asks).count()
     }
 
+    /// A holder gives a mail.
+    fn fetched(peer: &mut Peer) {
+        let held = Mail::hold(mail(3, 1), &signer(4), NOW.wall_ms, MAIL_LIFE_DEFAULT_MS);
+        peer.handle_fetched(Box::new(held.unwrap()), NOW);
+    }
+
     #[test]
     fn law_mail_is_admitted_once_its_holders_give_nothing_more_or_their_time_is_over() {
         let holder = Did([4; 20]);
@@ -444,7 +452,7 @@ mod tests {
         peer.fetch_mail(NOW);
         assert_eq!(asked(&mut peer), 1);
         for _ in 0..3 {
-            peer.mail.owner.fetched_ever += 1;
+            fetched(&mut peer);
             peer.handle_drained(holder, true, NOW);
             assert_eq!(asked(&mut peer), 1, "something came: it is asked again");
             assert!(peer.mail.owner.gather_until_ms.is_some());
@@ -457,7 +465,7 @@ mod tests {
         peer.mail.owner.holders.push(silent);
         peer.fetch_mail(NOW);
         assert_eq!(asked(&mut peer), 1);
-        peer.mail.owner.fetched_ever += 1;
+        fetched(&mut peer);
         peer.handle_drained(holder, true, NOW);
         assert_eq!(asked(&mut peer), 1);
         peer.handle_drained(holder, true, NOW);
@@ -472,7 +480,7 @@ mod tests {
             steady_ms: NOW.steady_ms + GATHER_MS,
             ..NOW
         };
-        peer.mail.owner.fetched_ever += 1;
+        fetched(&mut peer);
         peer.handle_drained(holder, true, late);
         assert_eq!(asked(&mut peer), 1, "the first question alone");
         assert_eq!(peer.mail.owner.gather_until_ms, None);

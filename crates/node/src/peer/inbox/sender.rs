@@ -266,7 +266,8 @@ impl Peer {
             self.note_later(digest, Step::NotHeld { code }, now);
             return self.arrived(id, Err(InboxError::NotHoldable { destination, error }));
         }
-        self.look_up_for_sender(destination, now);
+        // Without a place it is asked for again when its time is over.
+        self.look_up(destination, true, now);
     }
 
     /// The ring named these to hold what is for `destination`, or a reason.

@@ -1,60 +1,13 @@
 //! A keeper by itself, over a store in memory.
 
-use overlane_core::TxId;
-use overlane_core::identity::{Life, Verified};
 use overlane_core::mail::{MAIL_DATA_MAX_BYTES, MAIL_LIFE_DEFAULT_MS, Mail};
-use overlane_core::seal::{SEALED_NAMESPACE, SealContext, SealingKey, seal};
-use overlane_core::transaction::{
-    Draft, Message, Namespace, PROOF_TTL_DEFAULT_MS, RelayFields, Transaction,
-};
+use overlane_core::seal::SEALED_NAMESPACE;
+use overlane_core::transaction::PROOF_TTL_DEFAULT_MS;
 use overlane_relay::log::testkit::MemoryLogs;
-use zeroize::Zeroizing;
 
-use super::super::fixture::{AT, NETWORK, NOW, account, signer};
+use super::super::fixture::{AT, NETWORK, NOW, account, mail, sealed, signed, signer};
 use super::*;
 use crate::policy::{Decision, Policy};
-
-/// What one account signs for another, in this namespace.
-fn signed(from: u8, destination: Did, namespace: &str, body: &[u8]) -> Payload {
-    let life = Life {
-        issued_ms: NOW.wall_ms,
-        ttl_ms: PROOF_TTL_DEFAULT_MS,
-    };
-    let draft = Draft {
-        destination,
-        tx_id: TxId([1; 16]),
-        sequence: 1,
-        message: Message::Application {
-            namespace: Namespace::new(namespace).unwrap(),
-            body,
-        },
-        life,
-    };
-    let signer = signer(from);
-    let transaction = Transaction::sign(&draft, &signer).unwrap();
-    let relay = RelayFields::direct(destination);
-    Payload::carry(transaction, relay, &signer, life).unwrap()
-}
-
-/// The body of sealed mail of one account to another.
-fn sealed(from: u8, to: u8, body: &[u8]) -> Vec<u8> {
-    let (origin, destination) = (account(from).did(), account(to).did());
-    let context = SealContext {
-        network: NETWORK,
-        origin,
-        destination,
-    };
-    let key = SealingKey::of_account(account(to).key()).unwrap();
-    let chat = Namespace::new("chat").unwrap();
-    seal(&key, &context, chat, body, Zeroizing::new([9; 32])).unwrap()
-}
-
-/// Sealed mail of one account to another.
-fn mail(from: u8, to: u8) -> Verified<Payload> {
-    let body = sealed(from, to, b"hello");
-    let payload = signed(from, account(to).did(), SEALED_NAMESPACE, &body);
-    payload.verify(&AT).unwrap()
-}
 
 /// Whether the owner is told of mail that is held here, once it is known that this is its chain.
 fn announced(chain: &[Did]) -> bool {
