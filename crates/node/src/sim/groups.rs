@@ -10,6 +10,7 @@ use overlane_relay::log::{EnvelopeId, Frame, LogId, Turn};
 use overlane_storage_native::LogsStore;
 
 use super::check::{Read, of_groups, of_rounds};
+use super::forged::Forged;
 use super::mailbox::OnDisk;
 use super::names::{Act, Broken};
 use super::node::seed_of;
@@ -79,6 +80,8 @@ pub(super) struct GroupRoom {
     rounds: BTreeMap<(Did, LogId), u32>,
     now: Now,
     deaf: bool,
+    /// What a broken reader takes for posts.
+    pub(super) forged: Option<Forged>,
 }
 
 impl GroupRoom {
@@ -95,6 +98,9 @@ impl GroupRoom {
                         Message::Application { body, .. } if !self.deaf => body,
                         _ => &[][..],
                     };
+                    if let Some(forged) = &mut self.forged {
+                        forged.look(body, self.groups.logs().rules());
+                    }
                     self.groups.handle_message(from, body, now);
                 }
                 Input::Misheard(from, body) => self.groups.handle_message(from, &body, now),
@@ -250,10 +256,7 @@ impl World<'_> {
             secret,
             seed,
         };
-        let mut groups = Groups::open(store, own, now).map_err(|error| error.to_string())?;
-        if any_post {
-            groups.logs().rules().take_any_post();
-        }
+        let groups = Groups::open(store, own, now).map_err(|error| error.to_string())?;
         running.peer.attach_keeper(Keeper::Groups, names);
         running.groups = Some(GroupRoom {
             groups,
@@ -267,6 +270,7 @@ impl World<'_> {
             rounds: BTreeMap::new(),
             now,
             deaf: deaf && life > 1,
+            forged: any_post.then(Forged::default),
         });
         self.keeper_soon(number);
         Ok(())

@@ -23,6 +23,7 @@ mod config;
 mod courier;
 mod dial;
 mod drive;
+mod forged;
 mod groups;
 mod holders;
 mod hostile;

@@ -365,7 +365,10 @@ impl World<'_> {
         match (next, group) {
             (Some(from), Some(group)) => self.read_from(node, number, group, from, follows),
             _ => {
-                let read = room.pages.remove(&number).unwrap_or_default();
+                let mut read = room.pages.remove(&number).unwrap_or_default();
+                if let Some((forged, group)) = room.forged.as_ref().zip(group) {
+                    read.extend(forged.of(group));
+                }
                 let members = self.groups.get(number).map(|it| it.members.clone());
                 let members = members.unwrap_or_default().into_iter();
                 let members = members

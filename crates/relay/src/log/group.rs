@@ -6,8 +6,6 @@ use super::retention::Retention;
 use super::rules::{Access, Judged, Rules};
 use overlane_core::group::{GroupError, GroupId, Post, Roster};
 use overlane_core::identity::{CLOCK_SKEW_MS, Verified};
-#[cfg(feature = "mutants")]
-use overlane_core::wire::cbor::from_slice;
 use overlane_core::{Did, NetworkId};
 use std::collections::BTreeMap;
 
@@ -23,8 +21,6 @@ pub struct GroupRules {
     network: NetworkId,
     retention: Retention,
     rosters: BTreeMap<LogId, Verified<Roster>>,
-    #[cfg(feature = "mutants")]
-    any_post: bool,
 }
 
 impl GroupRules {
@@ -34,15 +30,7 @@ impl GroupRules {
             network,
             retention,
             rosters: BTreeMap::new(),
-            #[cfg(feature = "mutants")]
-            any_post: false,
         }
-    }
-
-    /// Breaks the rule of who may write: an envelope is a post of whoever it names, signed or not, a member or not.
-    #[cfg(feature = "mutants")]
-    pub fn take_any_post(&mut self) {
-        self.any_post = true;
     }
 
     /// How much of each group's log is kept from here on. What a log has beyond it goes as posts come, the oldest first,
@@ -112,14 +100,6 @@ impl Rules for GroupRules {
         now_ms: u64,
     ) -> Result<Judged, Refusal> {
         let (log, peer) = (*log, *from);
-        #[cfg(feature = "mutants")]
-        if let (true, Ok(post)) = (self.any_post, from_slice::<Post>(envelope)) {
-            return Ok(Judged {
-                id: address(envelope),
-                author: post.signer(),
-                expires_ms: u64::MAX,
-            });
-        }
         let not_here = Refusal::NotHere { log, peer };
         let roster = self.rosters.get(&log).ok_or(not_here)?;
         let group = GroupId(log.0);
