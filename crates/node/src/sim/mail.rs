@@ -286,10 +286,7 @@ impl World<'_> {
             return;
         };
         let room = node.running.as_mut().and_then(|it| it.mail.as_mut());
-        let Some((acted_ms, room)) = room.map(|it| (it.acted_ms(), it)) else {
-            return;
-        };
-        let Some(mails) = room.look() else {
+        let Some((mails, acted_ms)) = room.and_then(|it| Some((it.look()?, it.acted_ms()))) else {
             return;
         };
         // What is over was so when the store was told, which may be a while before it did what it was told; and the last

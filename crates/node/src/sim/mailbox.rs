@@ -173,7 +173,7 @@ impl LogsDisk {
     /// The process ends in order.
     pub(super) fn close(&mut self, mut room: impl OnDisk) {
         room.finish();
-        self.acted_ms = room.acted_ms();
+        self.acted_ms = self.acted_ms.max(room.acted_ms());
         self.ended_at_rest = true;
     }
 
@@ -183,7 +183,7 @@ impl LogsDisk {
         if handed {
             room.finish();
         }
-        self.acted_ms = room.acted_ms();
+        self.acted_ms = self.acted_ms.max(room.acted_ms());
         self.disk.cut_off(|| drop(room));
     }
 
@@ -192,7 +192,7 @@ impl LogsDisk {
         self.ended_at_rest = room.rests();
         let from = self.disk.position();
         room.finish();
-        self.acted_ms = room.acted_ms();
+        self.acted_ms = self.acted_ms.max(room.acted_ms());
         self.disk.cut_off(|| drop(room));
         self.disk = crashed(&self.disk, from, chance);
         if let Some(earlier) = &self.earlier {

@@ -285,6 +285,32 @@ fn group_what_an_owner_does_while_its_clock_is_ahead_is_in_force_once_it_is_righ
     expect(&mut net, group, &[0, 1, 2], &all(&["ahead", "right"])).unwrap();
 }
 
+/// An owner whose copy has a roster dated ahead hears from its hosts what came after it before it signs that again: who
+/// was removed meanwhile stays out.
+#[test]
+fn group_an_owner_put_back_to_a_roster_dated_ahead_hears_its_hosts_before_it_signs() {
+    let mut net = Net::linked(4, 41);
+    let group = net.create(0, &[1]);
+    for node in [1, 2, 3] {
+        let ticket = net.invite(0, group, node);
+        net.join(node, ticket);
+    }
+    net.run_for(EVERY_MS);
+    net.ahead_ms.insert(0, 3_600_000);
+    let account = net.nodes[3].did;
+    net.asked(0, Ask::Remove { group, account }).unwrap();
+    let copy = net.copied(0);
+    net.ahead_ms.clear();
+    let account = net.nodes[2].did;
+    net.asked(0, Ask::Remove { group, account }).unwrap();
+    net.run_for(5_000);
+    assert_eq!(view(&mut net, 1).members.len(), 2);
+    net.put_back(0, copy);
+    net.run_for(3 * EVERY_MS);
+    assert_eq!(listed(&mut net, 0), 2);
+    assert_eq!(view(&mut net, 1).members.len(), 2);
+}
+
 /// What the owner forgets when it is put back from a copy, its hosts tell it: who was removed since stays
 /// out, and who came since is not left out by the way.
 #[test]

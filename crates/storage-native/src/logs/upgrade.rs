@@ -26,7 +26,9 @@ fn index_the_numbers(transaction: &WriteTransaction) -> Result<(), redb::Error> 
         let log = key.first_chunk().copied();
         let read = log.zip(entry_in(number_of(key), value));
         let Some((log, entry)) = read else {
-            return Err(redb::Error::Corrupted("an envelope does not read".into()));
+            let (log, seq) = (log.map(LogId), number_of(key));
+            let cause = format!("envelope {seq} of log {log:?} does not read");
+            return Err(redb::Error::Corrupted(cause));
         };
         made.add(LogId(log), entry.seq, entry.id)?;
     }

@@ -172,6 +172,7 @@ pub struct Groups<S: LogStore> {
     /// Waits for the next transaction.
     held: Vec<Effect>,
     out: VecDeque<Effect>,
+    opened_ms: u64,
     maintain_ms: u64,
     /// How long a home may give no answer.
     host_gone_ms: u64,

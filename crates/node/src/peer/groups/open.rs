@@ -100,6 +100,7 @@ impl<S: LogStore> Groups<S> {
             waiting: 0,
             held: Vec::new(),
             out: VecDeque::new(),
+            opened_ms: now.steady_ms,
             maintain_ms: now.steady_ms,
             host_gone_ms: GONE_MS,
             ahead_ms: now.wall_ms.saturating_sub(now.steady_ms),

@@ -17,7 +17,9 @@ use super::rows::{
     COMPLETE_ROWS, FLOOR_ROWS, GROUP_ROWS, HOME_ROWS, KEY_ROWS, LEFT_ROWS, MEMBER_ROWS, key,
 };
 use super::wire::Said;
-use super::{Effect, GroupEvent, Groups, GroupsError, KEYS_MAX, TRIM_AGAIN_MS, TRIM_PARTS_MAX};
+use super::{
+    Effect, GroupEvent, Groups, GroupsError, KEYS_MAX, MAINTAIN_MS, TRIM_AGAIN_MS, TRIM_PARTS_MAX,
+};
 use crate::peer::Now;
 
 /// Envelopes of a log that was left that one call deletes.
@@ -404,8 +406,10 @@ impl<S: LogStore> Groups<S> {
             let half_ms = life.issued_ms.saturating_add(life.ttl_ms / 2);
             // Signed while this node's clock was ahead: nobody takes it before then, and who it leaves out stays in.
             let ahead = is_ahead(life, now) || is_ahead(roster.delegation().life(), now);
-            let again =
-                half_ms <= now.wall_ms || ahead && !is_ahead(self.signer.delegation().life(), now);
+            // One that was put back from a copy is told by its hosts first what it has forgotten.
+            let told = self.opened_ms.saturating_add(MAINTAIN_MS) <= now.steady_ms;
+            let again = half_ms <= now.wall_ms
+                || ahead && told && !is_ahead(self.signer.delegation().life(), now);
             if group.row.owner == self.did && again {
                 self.renew(log, now);
             } else if life.last_ms() < now.wall_ms && self.logs.rules().forget(&log) {
