@@ -1,6 +1,7 @@
 //! Who comes and goes: removed, left, renewed, put back.
 
 use overlane_core::Coded;
+use overlane_core::group::GroupId;
 use overlane_core::seal::SealingKey;
 use overlane_node::peer::groups::{Ask, EVERY_MS, GroupsError, LEAVING_MAX, LEAVING_MS, Reply};
 use overlane_relay::log::{LogId, LogStore, Mutant};
@@ -245,18 +246,24 @@ fn group_a_roster_is_renewed_by_its_owner_and_serves_nobody_after_its_end() {
     assert_eq!(net.groups(1).counters().turned_away, away + 1);
 }
 
-/// One that is removed while the owner's clock is ahead: the others take no roster of a time to come, and the owner signs it
-/// again once its clock is right. What it posted meanwhile comes when its date does, and is lost to nobody.
-#[test]
-fn group_what_an_owner_does_while_its_clock_is_ahead_is_in_force_once_it_is_right() {
-    const AHEAD_MS: u64 = 3_600_000;
-    let mut net = Net::linked(4, 37);
+/// Node 0 owns and hosts a group of four, and node 1 hosts it too.
+fn of_four(net: &mut Net) -> GroupId {
     let group = net.create(0, &[1]);
     for node in [1, 2, 3] {
         let ticket = net.invite(0, group, node);
         net.join(node, ticket);
     }
     net.run_for(EVERY_MS);
+    group
+}
+
+/// One that is removed while the owner's clock is ahead: the others take no roster of a time to come, and the owner signs it
+/// again once its clock is right. What it posted meanwhile comes when its date does, and is lost to nobody.
+#[test]
+fn group_what_an_owner_does_while_its_clock_is_ahead_is_in_force_once_it_is_right() {
+    const AHEAD_MS: u64 = 3_600_000;
+    let mut net = Net::linked(4, 37);
+    let group = of_four(&mut net);
     net.ahead_ms.insert(0, AHEAD_MS);
     let account = net.nodes[3].did;
     net.asked(0, Ask::Remove { group, account }).unwrap();
@@ -290,12 +297,7 @@ fn group_what_an_owner_does_while_its_clock_is_ahead_is_in_force_once_it_is_righ
 #[test]
 fn group_an_owner_put_back_to_a_roster_dated_ahead_hears_its_hosts_before_it_signs() {
     let mut net = Net::linked(4, 41);
-    let group = net.create(0, &[1]);
-    for node in [1, 2, 3] {
-        let ticket = net.invite(0, group, node);
-        net.join(node, ticket);
-    }
-    net.run_for(EVERY_MS);
+    let group = of_four(&mut net);
     net.ahead_ms.insert(0, 3_600_000);
     let account = net.nodes[3].did;
     net.asked(0, Ask::Remove { group, account }).unwrap();

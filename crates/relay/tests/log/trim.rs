@@ -4,9 +4,8 @@ use crate::support::*;
 use overlane_relay::log::bounds::EVICTED_PER_CALL;
 use overlane_relay::log::{Entry, LogStore, Mutant};
 
-/// A log of two authors, one of whom wrote most, of which ten are kept from now on. What is left, and of whom; or how
-/// the member's post that came then was answered.
-fn trimmed(mutant: Option<Mutant>) -> Result<Vec<u8>, String> {
+/// A host's log of three parts of posts, each by the author of its number.
+fn filled(mutant: Option<Mutant>, author: impl Fn(u64) -> u8) -> Node {
     let mut host = node(Plain::of(&[1, 2], &[9]));
     if let Some(mutant) = mutant {
         host.break_rule(mutant);
@@ -15,11 +14,18 @@ fn trimmed(mutant: Option<Mutant>) -> Result<Vec<u8>, String> {
         if host.is_full() {
             host.flush(NOW_MS).unwrap();
         }
-        let author = if number % 100 == 0 { 1 } else { 2 };
+        let author = author(number);
         let post = envelope(author, number);
         host.post(LOG, post, peer(author), NOW_MS).unwrap();
     }
     host.flush(NOW_MS).unwrap();
+    host
+}
+
+/// A log of two authors, one of whom wrote most, of which ten are kept from now on. What is left, and of whom; or how
+/// the member's post that came then was answered.
+fn trimmed(mutant: Option<Mutant>) -> Result<Vec<u8>, String> {
+    let mut host = filled(mutant, |number| if number % 100 == 0 { 1 } else { 2 });
     host.rules().retention.entries = 10;
     loop {
         let before = host.size(&LOG).unwrap().0;
@@ -59,20 +65,8 @@ fn law_a_log_of_which_less_is_kept_lets_go_of_the_rest_by_itself() {
 
 /// The most reads of the store in one call that trims.
 fn reads_to_trim(mutant: Option<Mutant>) -> u64 {
-    let mut host = node(Plain::of(&[1, 2], &[9]));
-    if let Some(mutant) = mutant {
-        host.break_rule(mutant);
-    }
-    for number in 0..3 * EVICTED_PER_CALL as u64 {
-        if host.is_full() {
-            host.flush(NOW_MS).unwrap();
-        }
-        // Both have most in turn.
-        let author = 1 + (number % 2) as u8;
-        let post = envelope(author, number);
-        host.post(LOG, post, peer(author), NOW_MS).unwrap();
-    }
-    host.flush(NOW_MS).unwrap();
+    // Both have most in turn.
+    let mut host = filled(mutant, |number| 1 + (number % 2) as u8);
     host.rules().retention.entries = 10;
     let (mut most, mut left) = (0, Vec::new());
     loop {
